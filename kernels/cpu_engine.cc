@@ -9,12 +9,12 @@
 namespace stepwatch::kernels::cpu {
 namespace {
 
-// Of data that is not flat, copied at once: small enough for the stack and the L1.
+// Block size when gathering strided data: small enough for the stack and the L1.
 constexpr int64_t kGatherElements = 1024;
 static_assert(kGatherElements % kLanes == 0 && kChunkElements % kGatherElements == 0);
 using GatherBlock = std::byte[kGatherElements * sizeof(double)];
 
-// The chunk that begins at element `first` of a layout. `histogram` may be null.
+// Measures the chunk that begins at element `first` of a layout. `histogram` may be null.
 Totals MeasureChunk(const Loops& loops, const Limits& limits, const Layout& layout, DType dtype, int64_t first,
                     Histogram* histogram) {
   ChunkState state;
@@ -40,14 +40,14 @@ Totals MeasureChunk(const Loops& loops, const Limits& limits, const Layout& layo
 
 Totals MeasureChunkOf(const Level& level, const TensorView& tensor, const MeasureOptions& options, int64_t first) {
   Layout layout;
-  (void)CanonicalLayout(tensor, &layout);  // was asked before, and was good
+  (void)CanonicalLayout(tensor, &layout);  // already validated by the caller
   return MeasureChunk(level.For(tensor.dtype), LimitsFor(tensor.dtype, options), layout, tensor.dtype, first, nullptr);
 }
 
-// Work of less than this is not worth waking another thread for.
+// Smaller batches are not worth waking another thread.
 constexpr int64_t kParallelBytes = 256 << 10;
 
-// Chunks of a batch, in order, on their way through the threads. What is under way lies on the caller's stack.
+// Chunks of a batch, measured on several threads and joined in order. Pending chunks lie on the caller's stack.
 class ChunkQueue {
  public:
   ChunkQueue(const Level& level, const MeasureOptions& options, ParallelFor parallel_for)
@@ -63,7 +63,7 @@ class ChunkQueue {
     }
   }
 
-  // Measures what waits, and joins it in order.
+  // Measures the pending chunks and joins them in order.
   void Flush() {
     if (bytes_ < kParallelBytes || count_ < 2) {
       MeasureRange(0, count_);
@@ -77,7 +77,7 @@ class ChunkQueue {
 
  private:
   static constexpr size_t kWaiting = 256;
-  static constexpr int64_t kParts = 64;  // more than a step thread's helpers, so that each gets about as much
+  static constexpr int64_t kParts = 64;  // more than a step thread's helpers, so that each gets a similar share
 
   struct Chunk {
     BatchItem* item;
@@ -123,7 +123,8 @@ class ChunkQueue {
   Totals joined_;  // of the item whose chunks are being joined
 };
 
-// Before the queue is made, which is some 30 KB on the stack. As doubles, because a view may say anything of its size.
+// Checked before the queue is made, which takes some 30 KB of stack. Sums doubles, because the sizes in a view are not
+// validated yet.
 bool WorthThreads(const BatchItem* items, size_t count) {
   double bytes = 0;
   for (size_t i = 0; i < count; ++i)

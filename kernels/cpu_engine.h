@@ -1,6 +1,6 @@
-// Tensors in CPU memory on one level of instructions: layouts, chunks, threads.
+// CPU statistics at one instruction-set level: layouts, chunks, threads.
 //
-// Data that is not flat is copied side by side, a small block at a time, on its way into the loops.
+// Strided data is copied into a small contiguous block at a time before it enters the loops.
 #pragma once
 
 #include "kernels/kernels.h"

@@ -1,4 +1,4 @@
-// How a group of elements of one dtype becomes fp64 vectors. Included once for each instruction set, by loops.cc.
+// Decodes groups of elements of one dtype into fp64 vectors. Included once for each instruction set, by loops.cc.
 #if defined(STEPWATCH_KERNELS_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef STEPWATCH_KERNELS_DECODE_INL_H_
 #undef STEPWATCH_KERNELS_DECODE_INL_H_
@@ -29,7 +29,7 @@ using SignedBytes = hn::Rebind<int8_t, Doubles>;
 using DoubleVector = hn::Vec<Doubles>;
 
 constexpr int kPerVector = static_cast<int>(hn::MaxLanes(Doubles()));
-constexpr int kVectors = kLanes / kPerVector;  // that make up the sixteen lanes
+constexpr int kVectors = kLanes / kPerVector;  // per sixteen lanes
 
 // Sixteen elements are kVectors vectors. Of bf16 the even ones come first, then the odd ones, as they are cut out of
 // 32-bit words; of all else in order. The element, and so the canonical lane, that is lane i % kPerVector of vector
@@ -39,15 +39,15 @@ constexpr size_t CanonicalLane(bool even_odd, int i) {
   return static_cast<size_t>(!even_odd ? i : i < kHalf ? 2 * i : 2 * (i - kHalf) + 1);
 }
 
-using Singles16 = hn::CappedTag<float, kLanes>;  // as wide as the processor has them
+using Singles16 = hn::CappedTag<float, kLanes>;  // as wide as the processor supports
 using Words16 = hn::RebindToUnsigned<Singles16>;
 using Halves16 = hn::Rebind<uint16_t, Singles16>;
 using Bytes16 = hn::Rebind<uint8_t, Singles16>;
 constexpr int kSinglesPerVector = static_cast<int>(hn::MaxLanes(Singles16()));
 
-// fp16 codes to fp32. Where the processor does not do it: the exponent is rebiased by 112, that of infinity and NaN
-// once more; a subnormal becomes the fraction of 2^-14, which is then subtracted. No single that arises is subnormal,
-// so that a thread's flush-to-zero mode changes nothing.
+// fp16 codes to fp32. Without processor support: the exponent is rebiased by 112, that of infinity and NaN once more; a
+// subnormal becomes the fraction of 2^-14, which is then subtracted. No intermediate single is subnormal, so a thread's
+// flush-to-zero mode changes nothing.
 HWY_INLINE hn::Vec<Singles16> SinglesOfHalves(hn::Vec<Halves16> code) {
   const Singles16 singles;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
@@ -119,7 +119,7 @@ struct UInt8 : Direct<uint8_t, true> {
   }
 };
 
-// Any byte but 0 is true.
+// Any byte except 0 is true.
 struct Bool : Direct<uint8_t, true> {
   static HWY_INLINE DoubleVector Widen(const uint8_t* data) {
     const auto truth = hn::Min(hn::LoadU(Bytes(), data), hn::Set(Bytes(), 1));
@@ -156,7 +156,7 @@ struct Float8E5M2 : ThroughSingles<Float8E5M2, uint8_t> {
   }
 };
 
-// An fp16 with an exponent that is 8 too small, so the value is 2^8 times that of the fp16; 0x7f is NaN.
+// An fp16 whose exponent is 8 too small, so the value is 2^8 times that of the fp16; 0x7f is NaN.
 struct Float8E4M3 : ThroughSingles<Float8E4M3, uint8_t> {
   static HWY_INLINE hn::Vec<Singles16> Decode(const uint8_t* data) {
     const Halves16 halves;

@@ -19,7 +19,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace stepwatch::kernels::HWY_NAMESPACE {
 
-// All that was found by one call of a loop. With a NaN among the elements min and max may be anything: nobody asks.
+// Result of one loop call. If the elements include a NaN, min and max are unspecified and not read.
 struct Found {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
@@ -27,9 +27,9 @@ struct Found {
   int64_t max_int = std::numeric_limits<int64_t>::min();
 };
 
-// The classes below find the extremes of raw elements and count those that are zero. What they gather lies in memory
-// between the loops: what is a member and a vector at once g++ keeps in memory in the loops as well. Load, then Add of
-// kStep elements for at most a block, then Store of that block, which returns the number of its zeros.
+// The classes below find the extremes of raw elements and count zeros. Their state lies in memory between the loops,
+// because g++ keeps a vector that is a member in memory during the loops as well. Load, then Add of kStep elements for
+// at most a block, then Store of that block, which returns the number of its zeros.
 
 template <class T>
 struct MinMax {
@@ -51,7 +51,7 @@ struct MinMax {
   }
 };
 
-// What is the same for all that is compared as it stands.
+// Common part of the types that are compared without conversion.
 template <class T>
 class OrderedExtremes {
  public:
@@ -117,8 +117,8 @@ class NumberExtremes : public OrderedExtremes<T> {
 
 // --- fp16, bf16, fp8: compared as integers ---
 // Read as signed integers the positive ones are in order and above the negative ones; read as unsigned the negative
-// ones are above and in falling order. So the largest signed and unsigned decide where both signs are there, and the
-// smallest magnitude where one is. That also tells whether there is a zero to be counted.
+// ones are above and in falling order. So the largest signed and unsigned decide if both signs occur, and the smallest
+// magnitude if only one does. The smallest magnitude also shows whether there is a zero to count.
 
 template <class Bits>
 class KeyExtremes {
@@ -156,7 +156,7 @@ class KeyExtremes {
     }
   }
 
-  // The data is looked at again if there are zeros in it.
+  // Reads the data again if it contains zeros.
   HWY_INLINE int64_t Store(const Registers& registers, const U* HWY_RESTRICT data, int64_t count) {
     const StepTag<U> tag;
     const StepTag<S> signed_tag;

@@ -64,7 +64,7 @@ constexpr int64_t NonZero(uint8_t raw) {
   return raw != 0 ? 1 : 0;
 }
 
-// How one dtype is stored and what it means.
+// Storage and value of one dtype.
 template <class RawType, auto kDecode>
 struct Format {
   using Raw = RawType;
@@ -75,7 +75,7 @@ struct Format {
   }
 };
 
-// Calls `visitor` with the Format of `dtype`; with nothing, returning false, for kOther.
+// Calls `visitor` with the Format of `dtype`; without arguments, returning false, for kOther.
 template <class Visitor>
 bool VisitFormat(DType dtype, Visitor&& visitor) {
   switch (dtype) {

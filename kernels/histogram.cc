@@ -15,8 +15,8 @@ constexpr int kExponentBins = Histogram::kExponentMax - Histogram::kExponentMin 
 constexpr int kLowest = 0;                   // smaller than the first bin, 0 included
 constexpr int kHighest = kExponentBins + 1;  // beyond the last bin, infinities and NaN included
 
-// Elements that fall into one bin one after another would wait for each other's counts, so neighbours have different
-// tables. Counts of a part fit in 32 bits.
+// Successive elements that fall into one bin would wait for each other's counts, so neighbours have different tables.
+// Counts of a part fit in 32 bits.
 constexpr size_t kTables = 4;
 constexpr int64_t kHistogramPart = 1 << 20;
 

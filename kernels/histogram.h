@@ -1,5 +1,5 @@
-// Counts of elements by size, taken in the same read as the statistics. Exact: histograms of one kind that are merged
-// in any grouping give the histogram of all elements.
+// Counts of elements by size, taken in the same read as the statistics. Exact: histograms of one kind, merged in any
+// grouping, equal the histogram of all elements.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class Histogram {
   static constexpr int kBinsMax = 4096;
   static Result<Histogram> Linear(double low, double high, int bins);
 
-  // Counts `count` packed elements at any address, each of which stands `times` times in its tensor. One thread at a
-  // time; allocates nothing.
+  // Counts `count` packed elements at any address, each of which occurs `times` times in its tensor. One thread at a
+  // time; never allocates.
   void Add(DType dtype, const void* data, int64_t count, int64_t times = 1);
   // kInvalid: the bins differ.
   Status Merge(const Histogram& other);

@@ -22,7 +22,7 @@ const Level* ChooseLevel() {
   return levels.front();
 }
 
-// Asked of the processor and the environment once, at the first use.
+// Chosen once from processor and environment, at the first use.
 const Level& ChosenLevel() {
   static const Level* const level = ChooseLevel();
   return *level;

@@ -23,7 +23,7 @@ Status CheckReadable(const TensorView& tensor) {
   return Status();
 }
 
-// The element count that `sizes` imply, or -1 if they are negative or overflow.
+// The element count implied by `sizes`, or -1 if they are negative or overflow.
 int64_t CountElements(const TensorView& tensor) {
   int64_t count = 1;
   bool overflow = false;
@@ -49,7 +49,7 @@ Status CheckConsistent(const TensorView& tensor) {
   return Status();
 }
 
-// The dimensions that matter, in logical order: those with more than one element.
+// The dimensions with more than one element, in logical order.
 int RealDims(const TensorView& tensor, Dims* dims) {
   int ndim = 0;
   for (size_t i = 0; i < static_cast<size_t>(tensor.ndim); ++i)
@@ -69,7 +69,7 @@ bool IsDense(const Dims& dims, int ndim) {
   return true;
 }
 
-// As most tensors lie; cheaper to find out than IsDense.
+// The layout of most tensors; a cheaper check than IsDense.
 bool IsRowMajor(const TensorView& tensor) {
   int64_t expected = 1;
   for (size_t i = static_cast<size_t>(tensor.ndim); i-- > 0;) {

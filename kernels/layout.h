@@ -1,4 +1,4 @@
-// How the elements of a tensor lie in memory, reduced to what a kernel needs.
+// The memory layout of a tensor, reduced to the needs of a kernel.
 //
 // The order in which elements are added decides the last bits of a sum, so it is fixed here, once, for every path:
 //   - a dense tensor in any permutation of its dimensions is one flat pass over its storage, by rising address;
@@ -20,7 +20,7 @@ namespace stepwatch::kernels {
 struct Layout {
   const std::byte* data = nullptr;
   int64_t count = 0;   // elements to read
-  int64_t repeat = 1;  // how often each of them stands in the tensor; count * repeat is its numel
+  int64_t repeat = 1;  // how often each element occurs in the tensor; count * repeat is its numel
   int ndim = 1;
   std::array<int64_t, kDimsMax> sizes{};
   std::array<int64_t, kDimsMax> strides{};  // in elements
@@ -28,7 +28,7 @@ struct Layout {
   bool flat() const { return ndim == 1 && strides[0] == 1; }
 };
 
-// The order of sums. kInvalid: a view that contradicts itself (numel and sizes, no address, too many dimensions);
+// Layout in summation order. kInvalid: an inconsistent view (numel and sizes, null address, too many dimensions);
 // kUnsupported: a device or dtype that no kernel reads.
 Status CanonicalLayout(const TensorView& tensor, Layout* layout);
 
@@ -37,22 +37,22 @@ Status LogicalLayout(const TensorView& tensor, Layout* layout);
 
 bool SameShape(const TensorView& a, const TensorView& b);
 
-// Both tensors have the same shape and lie in memory alike, without gaps: then any common order pairs the same
+// True if both tensors have the same shape and memory layout, without gaps: then any common order pairs the same
 // elements.
 bool DenseAlike(const TensorView& a, const TensorView& b);
 
 // Walks the elements of a layout in its order.
 class Cursor {
  public:
-  // Begins at element `first`, which need not be there.
+  // Begins at element `first`, which may be the end.
   Cursor(const Layout& layout, int element_size, int64_t first = 0);
 
   struct Run {
     const std::byte* first;
     int64_t count;
   };
-  // The next elements that stand `inner_stride()` bytes apart, at least one, at most `limit`. Not to be called beyond
-  // the end.
+  // The next elements that lie `inner_stride()` bytes apart, at least one, at most `limit`. Must not be called at the
+  // end.
   Run NextRun(int64_t limit);
   int64_t inner_stride() const { return layout_.strides[static_cast<size_t>(layout_.ndim - 1)] * element_size_; }
 

@@ -36,7 +36,7 @@ uint16_t CeilBFloat16(double value) {
   return static_cast<uint16_t>((std::bit_cast<uint32_t>(CeilFloat(value)) + 0xffffu) >> 16);
 }
 
-// Beyond 2^62 every integer that the 32 bits hold lies inside anyway.
+// Beyond 2^62, all values that 32 bits hold are inside.
 int64_t LargestBelow(double threshold) {
   return static_cast<int64_t>(std::min(std::ceil(threshold), 0x1p62)) - 1;
 }

@@ -1,4 +1,4 @@
-// The threshold of `zeros` in the terms of each dtype, so that a loop compares raw elements.
+// The threshold of `zeros` in the representation of each dtype, so that a loop compares raw elements.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace stepwatch::kernels {
 
-// An element counts as zero if |x| < threshold. For each kind of element the same is said by a strict comparison with
-// the smallest value of its dtype that is not below the threshold, or with that value's bits.
+// An element counts as zero if |x| < threshold. For each kind of element this equals a strict comparison with the
+// smallest value of its dtype that is not below the threshold, or with that value's bits.
 struct Limits {
   double threshold = 0;  // float64, int64
   float float32 = 0;

@@ -5,7 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/loops.cc"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, so that they are compiled for each of its targets.
+// Included after foreach_target.h, so that they are compiled for each of its targets.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -16,18 +16,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace stepwatch::kernels::HWY_NAMESPACE {
 
-// Sums and extremes fit into the registers side by side; otherwise they are gathered in two loops.
+// Sums and extremes fit into the registers together; otherwise two loops compute them.
 constexpr bool kManyRegisters = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON;
-// Elements that one loop takes before the other: what passes between them stays close by.
+// Elements that the first loop processes before the second: small enough to stay in the cache.
 constexpr int64_t kPart = kManyRegisters ? 1024 : 256;
-// Elements whose singles are written before they are summed, so that sums are there to be taken while the next elements
-// are on their way from memory.
+// Elements whose singles are written before they are summed, so that sums are ready to compute while the next elements
+// are being loaded.
 constexpr int64_t kAhead = 128;
 constexpr uintptr_t kLineBytes = 64;
 
-// How far ahead of the loads to ask for data; 0: not at all. Most processors lose up to half of the bandwidth of
-// two-byte floats without it. Those of AMD fetch ahead well by themselves where the loads are not bunched, and gain
-// some percent.
+// How far ahead of the loads to prefetch; 0: not at all. Most processors lose up to half of the bandwidth of two-byte
+// floats without it. AMD processors prefetch well by themselves where the loads are not bunched, and gain some percent.
 HWY_INLINE uintptr_t PrefetchBytes() {
 #if HWY_ARCH_X86
   static const bool kOfAmd = __builtin_cpu_is("amd") != 0;
@@ -44,7 +43,7 @@ HWY_INLINE void PrefetchStep(const Raw* data, uintptr_t prefetch_bytes) {
     hwy::Prefetch(reinterpret_cast<const char*>(ahead + line));
 }
 
-// One instruction tells whether a number is NaN, another whether it is infinite.
+// One instruction detects NaN, another infinity.
 constexpr bool kClassifies = HWY_TARGET == HWY_AVX3;
 
 // `count` is a multiple of kStep, at most a block.
@@ -98,7 +97,7 @@ class Feeder {
     Settle(data, count, sums_.Store(sums), extremes_.Store(extremes, data, count));
   }
 
-  // Fewer than kStep elements. Zeros beyond them leave the sums as they are; repeats of the last one leave the
+  // Fewer than kStep elements. Padding zeros do not change the sums; repeats of the last element do not change the
   // extremes.
   void FeedTail(const Raw* data, int64_t count) {
     Raw padded[kStep] = {};
@@ -180,8 +179,8 @@ class Feeder {
     }
   }
 
-  // A sum of squares that is finite proves that all was finite so far; only otherwise the block, which is still in the
-  // cache, is looked at once more.
+  // A finite sum of squares proves that all elements so far are finite; only otherwise the block, which is still in the
+  // cache, is read again.
   HWY_INLINE void Settle(const Raw* data, int64_t count, bool finite, int64_t zeros) {
     state_->totals.zeros += zeros;
     if constexpr (BitsOf<Format>::kFloat) {
@@ -303,7 +302,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace stepwatch::kernels {
 
-// Highway's own dispatch keeps its choice for the whole program; here each caller may ask for any level.
+// Highway's own dispatch fixes its choice for the whole program; here each caller may request any level.
 std::vector<const Level*> AvailableLevels() {
   const int64_t supported = hwy::SupportedTargets();
   std::vector<const Level*> levels;

@@ -13,18 +13,18 @@
 
 namespace stepwatch::kernels {
 
-// One chunk on its way: its lanes, and what needs no order.
+// State of a chunk being read: its lanes, and the order-independent totals.
 struct ChunkState {
   std::array<double, kLanes> sum{};
   std::array<double, kLanes> sum_of_squares{};
-  Totals totals;  // all but the sums
+  Totals totals;  // without the sums
 };
 
 struct Loops {
-  // Adds `count` packed elements at any address. A call continues the chunk of the call before it, whose count must
-  // have been a multiple of kLanes.
+  // Adds `count` packed elements at any address. A call continues the chunk of the previous call, whose count must have
+  // been a multiple of kLanes.
   void (*feed)(const void* data, int64_t count, const Limits& limits, ChunkState* state);
-  // The sum of the products of the signs of two arrays.
+  // Returns the sum of the products of the signs of two arrays.
   int64_t (*multiply_signs)(const void* a, const void* b, int64_t count);
 };
 
@@ -35,7 +35,7 @@ struct Level {
   const Loops& For(DType dtype) const { return loops[static_cast<size_t>(dtype)]; }
 };
 
-// What this processor can run, best first, never empty.
+// The levels that this processor supports, best first, never empty.
 std::vector<const Level*> AvailableLevels();
 
 }  // namespace stepwatch::kernels

@@ -16,7 +16,7 @@ struct Sums {
   double sum_of_squares = 0;
 };
 
-// Lane i takes lane i + half, then i + half / 2, ...; the number of lanes is a power of two.
+// Lane i += lane i + half, then lane i + half / 2, ...; the number of lanes is a power of two.
 Sums Fold(std::vector<Sums> lanes) {
   for (size_t width = lanes.size() / 2; width > 0; width /= 2)
     for (size_t i = 0; i < width; ++i) {

@@ -1,7 +1,7 @@
-// The truth that every faster kernel is compared with, bit for bit.
+// The reference that every faster kernel must match bit for bit.
 //
-// Scalar, fp64, one straightforward walk for any layout; nothing is tuned. The order of the sums is a parameter: the
-// default is the canonical order of totals.h, and other engines describe theirs here.
+// Scalar, fp64, one straightforward walk for any layout; not tuned. The order of the sums is a parameter: the default
+// is the canonical order of totals.h, and other engines describe theirs here.
 #pragma once
 
 #include "kernels/totals.h"

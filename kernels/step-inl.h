@@ -1,4 +1,4 @@
-// How the loops walk over raw elements: steps, blocks, counts, and the bits of the floating-point formats. Included
+// Iteration of the loops over raw elements: steps, blocks, counts, and the bits of the floating-point formats. Included
 // once for each instruction set, by loops.cc.
 #if defined(STEPWATCH_KERNELS_STEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef STEPWATCH_KERNELS_STEP_INL_H_
@@ -19,10 +19,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace stepwatch::kernels::HWY_NAMESPACE {
 
-// Elements that one round of a loop takes.
+// Elements processed per iteration of a loop.
 constexpr int kStep = 32;
-// A block is what fits into the L1 twice, so that it may be looked at again; a count in lanes of a byte, 16 of them at
-// least, takes 2048 elements.
+// A block fits into the L1 twice, so that it may be read again; a count in lanes of a byte, 16 of them at least, holds
+// 2048 elements.
 template <class T>
 constexpr int64_t kBlock = sizeof(T) == 1 ? 2048 : 8192 / static_cast<int64_t>(sizeof(T));
 
@@ -33,12 +33,12 @@ constexpr int kStepLanes = static_cast<int>(hn::MaxLanes(StepTag<T>()));
 template <class T>
 constexpr int kStepVectors = kStep / kStepLanes<T>;
 
-// Where a mask is bits already, or one lane, its count is taken at once.
+// Where a mask is already bits, or one lane, it is counted at once.
 #undef STEPWATCH_COUNT_MASKS
 #define STEPWATCH_COUNT_MASKS (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_SCALAR)
 
-// Counts true lanes of vectors of T. To be cleared first: what a constructor that nobody wrote would do g++ compiles
-// for the base instruction set.
+// Counts true lanes of vectors of T. Must be cleared first: g++ compiles an implicit constructor for the base
+// instruction set.
 template <class T>
 class Counter {
  public:
@@ -81,8 +81,8 @@ class Counter {
 #endif
 };
 
-// The bits of the floating-point formats below their sign. kNumberMax: of the largest that is no NaN; kInfinity: 0
-// where there is none.
+// The bits of the floating-point formats below their sign. kNumberMax: of the largest value that is not NaN; kInfinity:
+// 0 if the format has no infinity.
 template <class U, U kInfinityBits, U kNumberMaxBits, auto kDecode>
 struct FloatBits {
   static constexpr bool kFloat = true;
@@ -95,7 +95,7 @@ struct FloatBits {
 };
 
 template <class Format>
-struct BitsOf {  // of an integer, signed or not
+struct BitsOf {  // an integer, signed or unsigned
   static constexpr bool kFloat = false;
   using Signed = typename Format::Raw;
 };

@@ -17,8 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace stepwatch::kernels::HWY_NAMESPACE {
 
-// The sixteen lanes of the two sums. Between the loops they lie in memory, in the order of the format's vectors: what
-// is a member and a vector at once g++ keeps in memory in the loops as well.
+// The sixteen lanes of the two sums. Between the loops they lie in memory, in the order of the format's vectors: g++
+// keeps a vector that is a member in memory during the loops as well.
 template <class Format>
 class Sums {
  public:
@@ -62,7 +62,7 @@ class Sums {
     return hn::AllTrue(Doubles(), hn::Lt(all, hn::Set(Doubles(), std::numeric_limits<double>::infinity())));
   }
 
-  // `data`: sixteen elements, or what Format::Write made of them.
+  // `data`: sixteen elements, or the output of Format::Write for them.
   template <class T>
   static HWY_INLINE void AddSixteen(const T* HWY_RESTRICT data, Registers* registers) {
     using Source = std::conditional_t<Format::kThroughSingles, Float32, Format>;

@@ -16,8 +16,7 @@ double RoundToFormat(double value, int mantissa_bits, int exponent_min, double l
   return std::abs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), value) : rounded;
 }
 
-// The same for fp32, whose normal range the processor rounds to by itself: this stands in the way of every small
-// tensor.
+// The same for fp32, whose normal range the processor rounds to by itself: every small tensor runs this.
 double RoundToSingle(double value) {
   if (value >= 0x1p-126 && value <= 0x1.fffffep127) return static_cast<double>(static_cast<float>(value));
   return RoundToFormat(value, 23, -126, 0x1.fffffep127);

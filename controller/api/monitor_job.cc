@@ -9,7 +9,7 @@
 #include "controller/api/monitor_impl.h"
 #include "controller/api/preview.h"
 #include "controller/control_socket/pulse_grant.h"
-#include "kernels/cuda_in_use.h"
+#include "kernels/device_engine.h"
 #include "kernels/kernels.h"
 #include "src/base/file.h"
 #include "src/base/process_identity.h"

@@ -1,6 +1,6 @@
-// What one thread does with the vectors that it reads: a Format for each kernel.
+// Per-thread accumulation of vectors: a Format for each kernel.
 //
-// A Format has kElementBytes; kFewRegisters, if its arithmetic leaves room for two loads on their way instead of four;
+// A Format has kElementBytes; kFewRegisters, if its arithmetic leaves room for two loads in flight instead of four;
 // kCanBeNonFinite; kHiddenNan, if its NaN does not make the sums NaN; Extremes, the running minimum and maximum; and
 //   AddSums(vector, acc)                          elements into the two lanes of the thread, by rising index
 //   AddExtremes(vector, acc)

@@ -5,7 +5,7 @@
 
 namespace stepwatch::kernels::cuda {
 
-// How many of the 2 * kWords codes have a magnitude below `limit`, at most 0x8000. The sum of a magnitude and
+// Counts those of the 2 * kWords codes whose magnitude is below `limit`, at most 0x8000. The sum of a magnitude and
 // 0x8000 - limit, which cannot carry into the neighbour, has its top bit set exactly if the magnitude is not below.
 template <int kWords>
 STEPWATCH_DEVICE uint32_t CountCodesBelow(const uint32_t* words, uint32_t limit) {
@@ -71,7 +71,7 @@ struct Float8E5M2Codes {
 // found by its key.
 struct Float8E4M3Codes : Float8E5M2Codes {
   static constexpr bool kHiddenNan = true;
-  static constexpr uint32_t kInfinity = 0xffff;  // there is none
+  static constexpr uint32_t kInfinity = 0xffff;  // the format has no infinity
   static constexpr uint32_t kNanAbove = (0x7f << 7) - 1;
   static constexpr double kScale = 256;
   static STEPWATCH_DEVICE void Widen(const Vector& vector, uint32_t* words) {

@@ -52,7 +52,7 @@ float FirstFloatAt(double threshold) {
 
 }  // namespace
 
-Partial NothingRead() {
+Partial EmptyTotals() {
   return Partial{0, 0, INT64_MAX, INT64_MIN, 0, 0, 0};
 }
 
@@ -87,7 +87,7 @@ Statistics StatisticsOf(const Note& note, const Partial& totals) {
 
 ZeroRule ZeroRuleFor(DType dtype, const MeasureOptions& options) {
   double threshold = Threshold(dtype, options);
-  if (!(threshold > 0)) threshold = 0;  // below nothing, as with NaN, there is no zero
+  if (!(threshold > 0)) threshold = 0;  // no number is below 0 or NaN: zeros are not counted
   ZeroRule rule{threshold, 0};
   switch (dtype) {
     case DType::kFloat32: rule.key = std::bit_cast<uint32_t>(FirstFloatAt(threshold)); break;

@@ -1,14 +1,13 @@
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/cuda_in_use.h"
 #include "kernels/cuda/driver_here.h"
-#include "kernels/cuda_in_use.h"
+#include "kernels/cuda/driver_status.h"
 #include "kernels/device_engine.h"
 
 namespace stepwatch::kernels {
 namespace {
 
-// With a driver that the runtime refuses there are no devices for us.
+// A driver that the runtime rejects counts as having no devices.
 CudaReport ReportOf(int devices) {
   const bool usable = devices > 0 && !cuda::IsDriverTooOld();
   return {true, usable ? devices : 0, usable ? "" : cuda::WhyNoDeviceHere(), STEPWATCH_CUDA_CODE};

@@ -3,7 +3,7 @@
 namespace stepwatch::kernels::cuda {
 namespace {
 
-// What a tensor costs beside the reading of its bytes, in bytes that are read meanwhile.
+// Fixed cost of measuring a tensor, in bytes that could be read in that time.
 constexpr uint64_t kBytesOfTensor = 256 << 10;
 
 uint64_t WeightOf(const TensorView& tensor) {

@@ -1,9 +1,8 @@
-// What the device takes for the measurements of each account: batches between two timing events, which the reader asks
-// for later.
+// Device time of measurements, by account. Batches are put between two timing events, which the reader queries later.
 //
-// A batch of several tensors is timed if a pair of events is free, of single tensors one in kSinglesPerTimed. What is
-// not timed is believed to run as fast, byte for byte, as the next batch that is. So nothing is left out, and a batch
-// costs the trainer's thread two more calls at most.
+// A batch of several tensors is timed if a pair of events is free; of single tensors, one in kSinglesPerTimed. Work
+// that is not timed is charged at the rate per byte of the next timed batch, so no work is left out. A batch costs the
+// trainer's thread at most two extra calls.
 #pragma once
 
 #include <array>
@@ -24,25 +23,25 @@ class BatchClock {
 
   // --- threads of the trainer, one at a time ---
 
-  // The measurements of these items are queued on `stream` next. Returns the pair for End.
+  // The measurements of these items are queued on `stream` next. Returns the pair to pass to End.
   size_t Begin(Driver* driver, const DeviceItem* items, size_t count, Stream stream) noexcept;
   void End(Driver* driver, size_t pair, Stream stream) noexcept;
 
   // --- the reader's thread ---
 
-  // Adds the time of what the device has done since the last call, in nanoseconds by account.
+  // Adds the time of work that the device completed since the last call, in nanoseconds by account.
   void TakeTimes(Driver* driver, DeviceTimes* ns) noexcept;
 
  private:
   struct Pair {
-    std::atomic<bool> is_under_way{false};  // what follows is the reader's while it is
-    DeviceTimes bytes{};                    // that its time stands for
+    std::atomic<bool> is_under_way{false};  // true: the members below belong to the reader
+    DeviceTimes bytes{};                    // covered by the measured time
     uint64_t timed_bytes = 0;
   };
 
   std::array<Pair, kPairs> pairs_;
   DeviceTimes untimed_bytes_{};
-  size_t next_ = 0;       // pair to be used, in turns
+  size_t next_ = 0;       // next pair to use, round robin
   size_t next_read_ = 0;  // the reader's
   uint64_t singles_ = 0;
 };

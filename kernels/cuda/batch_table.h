@@ -1,5 +1,5 @@
-// A batch whose descriptors lie in device memory. While the same tensors come back (weights, moments, flat gradients),
-// they are neither described nor uploaded again.
+// A batch whose descriptors lie in device memory. Tensors that come again (weights, moments, flat gradients) are
+// neither described nor uploaded again.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ struct BatchTable {
   static constexpr size_t kEntriesMax = 2048;
   static constexpr size_t kShapesMax = 512;
 
-  // False: the device has not enough memory.
+  // Returns false if the device has not enough memory.
   static bool Allocate(Driver* driver, BatchTable* table);
 
-  // All tensors are where they were, and of the same shape.
+  // True if all tensors are at the same addresses with the same shapes.
   bool Holds(const DeviceItem* items, size_t count) const noexcept;
-  // Sets it to `items`, without entries.
+  // Sets the table to `items`, without entries.
   void Begin(const DeviceItem* items, size_t count) noexcept;
   bool Upload(Driver* driver, Stream stream) noexcept;
 
-  // What Enqueue needs to know of an item beside its entry.
+  // Facts of an item that Enqueue needs beside its entry.
   struct Member {
     TensorView view;
     Layout layout;
@@ -39,8 +39,8 @@ struct BatchTable {
   std::vector<Member> members;  // the first `count` are used
   size_t count = 0;
   Packer packer{nullptr, 0, nullptr, 0};
-  TicketRing::Range tickets;  // of its last launch: until they are written, the device reads the table
-  Stream stream = nullptr;    // on which it was uploaded
+  TicketRing::Range tickets;  // of the last launch: until they are written, the device reads the table
+  Stream stream = nullptr;    // the stream of the upload
   uint64_t last_use = 0;
 };
 

@@ -1,8 +1,8 @@
-// What a block of threads does, from its first tile to the last result, as one text for the device and the emulation.
+// The work of a thread block, from its first tile to the last result; one source for the device and the emulation.
 //
-// A Block lends the means of 256 threads: For runs a function once for each thread with a value of its own; the value
-// of a PerThread fold is known to the leader, thread 0; Once runs a function on the leader alone, tells its answer to
-// all, and lets no thread pass before. All that is not inside of For is the same for every thread of a block.
+// A Block provides the operations of 256 threads: For runs a function once for each thread with a value of its own; the
+// value of a PerThread fold is known to the leader, thread 0; Once runs a function on the leader alone, broadcasts its
+// result, and is a barrier. Code outside of For is uniform across the threads of a block.
 #pragma once
 
 #include "kernels/cuda/fold.h"
@@ -40,7 +40,7 @@ STEPWATCH_DEVICE Tile TileOf(const Launch& launch, const Entry& entry, uint32_t 
           entry.dtype, shapes + entry.shape};
 }
 
-// Fold of a PerThread value over the block; `alarm` is true if any thread's `is_bad` is.
+// Folds a PerThread value over the block; sets `alarm` if `is_bad` is true for any thread.
 template <class T, class Block, class Bad>
 STEPWATCH_DEVICE T FoldBlock(Block& block, typename Block::template PerThread<T>& values, Bad is_bad, bool* alarm) {
   bool bad = false;
@@ -56,7 +56,7 @@ STEPWATCH_DEVICE T FoldBlock(Block& block, typename Block::template PerThread<T>
       block, values, [](const T&) { return false; }, &alarm);
 }
 
-// Everything of one tile. The answer is the leader's.
+// Measures one tile. The result is known to the leader.
 template <class Format, class Block>
 STEPWATCH_DEVICE Partial MeasureTile(Block& block, const Launch& launch, const Tile& tile) {
   using Thread = decltype(Format::Fold(typename Format::Acc{}));
@@ -91,7 +91,7 @@ STEPWATCH_DEVICE Partial MeasureTile(Block& block, const Launch& launch, const T
   return partial;
 }
 
-// With sums by trees of fp32, and again in fp64 where their squares leave the range of fp32.
+// Sums by trees of fp32, and repeats in fp64 where the squares leave the range of fp32.
 template <class TreeFormat, class Format, class Block>
 STEPWATCH_DEVICE Partial MeasureTileByTrees(Block& block, const Launch& launch, const Tile& tile) {
   Partial partial = MeasureTile<TreeFormat>(block, launch, tile);
@@ -145,7 +145,7 @@ STEPWATCH_DEVICE void FinishGroup(Block& block, const Launch& launch, const Entr
   block.Once([&] { return Publish(block, launch, entry, all), false; });
 }
 
-// Measure(tile) gives the Partial of a tile, known to the leader.
+// Calls measure(tile), which returns the tile's Partial to the leader.
 template <int kElementBytes, class Block, class Measure>
 STEPWATCH_DEVICE void ForEachTile(Block& block, const Launch& launch, Measure measure) {
   if (launch.off != nullptr && block.Peek(launch.off) != 0) return;

@@ -1,4 +1,4 @@
-// Alone in its file: a program that defines this function itself is linked without the device code.
+// In a file of its own: a program that defines this function itself is linked without the device code.
 #include "kernels/cuda/cuda_driver.h"
 #include "kernels/cuda/engine.h"
 #include "kernels/device_engine.h"

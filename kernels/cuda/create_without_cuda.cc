@@ -1,4 +1,3 @@
-#include "kernels/cuda_in_use.h"
 #include "kernels/device_engine.h"
 
 namespace stepwatch::kernels {

@@ -13,17 +13,17 @@
 namespace stepwatch::kernels::cuda {
 namespace {
 
-// From this ratio of fp32 to fp64 rate on, sums go by trees. Parts for computing have 2, all others 32 or 64.
+// From this ratio of fp32 to fp64 rate on, sums use trees. Compute parts have 2, all others 32 or 64.
 constexpr int kSlowFp64Ratio = 8;
 
-// A failure of ours must not be found by the trainer's next look at the last error.
+// Clears the error: the trainer's next check of the last error must not find a failure of the monitor.
 bool Succeeded(cudaError_t error) {
   if (error == cudaSuccess) return true;
   (void)cudaGetLastError();
   return false;
 }
 
-// The trainer's thread may be at another device.
+// Switches to the device for one scope. The trainer's thread may use another device.
 class OnDevice {
  public:
   explicit OnDevice(int device) {
@@ -40,8 +40,8 @@ class OnDevice {
   bool moved_ = false;
 };
 
-// While a thread captures a graph, others may not allocate or load kernels, and trying breaks that capture. Ours are
-// not part of it, and say so: an engine may be made in the middle of one.
+// While a thread captures a graph, other threads may not allocate or load kernels; trying breaks the capture. Work of
+// the monitor is not part of the capture and is marked as such: an engine may be created during a capture.
 class OutsideOfCaptures {
  public:
   OutsideOfCaptures() { Succeeded(cudaThreadExchangeStreamCaptureMode(&mode_)); }
@@ -111,7 +111,7 @@ class CudaDriver : public Driver {
     return Status();
   }
 
-  // What is still queued of ours writes to this memory.
+  // Queued launches of this driver still write to this memory.
   ~CudaDriver() override {
     if (keep_memory_) return;
     const OnDevice guard(device_);
@@ -134,7 +134,7 @@ class CudaDriver : public Driver {
     void* memory = nullptr;
     if (!Succeeded(cudaMalloc(&memory, bytes))) return nullptr;
     device_memory_.push_back(memory);
-    // On a stream of our own, so that nobody else's work is waited for.
+    // Uses a private stream, so that it does not wait for other work.
     if (!Succeeded(cudaMemsetAsync(memory, 0, bytes, side_)) || !Succeeded(cudaStreamSynchronize(side_)))
       return nullptr;
     return memory;
@@ -169,7 +169,7 @@ class CudaDriver : public Driver {
     return Succeeded(cudaLaunchKernel(kAdvanceStep, dim3(1), dim3(1), arguments, 0, static_cast<cudaStream_t>(stream)));
   }
 
-  // A wait holds to the recording that was last when it was queued, so one event serves all.
+  // A wait refers to the recording that was last when it was queued, so one event serves all.
   bool Order(Stream earlier, Stream later) noexcept override {
     const OnDevice guard(device_);
     return Succeeded(cudaEventRecord(event_, static_cast<cudaStream_t>(earlier))) &&
@@ -181,7 +181,7 @@ class CudaDriver : public Driver {
     return Succeeded(cudaEventRecord(marks_[mark], static_cast<cudaStream_t>(stream)));
   }
 
-  // The thread is ours, and stays at the device: a return to another would make a context there.
+  // Runs on a thread of the monitor, which stays at the device: switching back to another would create a context there.
   bool Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept override {
     const OutsideOfCaptures no_capture;
     float ms = 0;
@@ -191,7 +191,7 @@ class CudaDriver : public Driver {
     return true;
   }
 
-  Capturing AskCapturing(Stream stream) noexcept override {
+  Capturing CaptureStateOf(Stream stream) noexcept override {
     const OnDevice guard(device_);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     // An error means that the legacy stream cannot be used because another stream captures.

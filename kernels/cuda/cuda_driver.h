@@ -1,4 +1,4 @@
-// The driver over the CUDA runtime.
+// Implements Driver over the CUDA runtime.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace stepwatch::kernels::cuda {
 
-// kUnsupported: no such device, no CUDA driver, or no kernels for it; the message says which. Loads all kernels, so
-// that none is loaded inside of a graph capture.
+// kUnsupported: no such device, no CUDA driver, or no kernels for it; the message names the cause. Loads all kernels,
+// so that loading never happens during a graph capture.
 Result<std::unique_ptr<Driver>> CreateCudaDriver(int device);
 
 }  // namespace stepwatch::kernels::cuda

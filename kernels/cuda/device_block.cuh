@@ -1,4 +1,4 @@
-// The means of 256 real threads, as block_program.h wants them.
+// Implements the Block of block_program.h with 256 device threads.
 #pragma once
 
 #include "kernels/cuda/block_program.h"
@@ -25,7 +25,8 @@ __device__ __forceinline__ T GreatestOfWarp(T x) {
   }
   return x;
 }
-// By halves: every lane ends with the bits of the same tree, because a + b and b + a are the same, for a double too.
+// Folds by halves: every lane ends with the bits of the same tree, because a + b equals b + a bit for bit, doubles
+// included.
 template <class T>
 __device__ __forceinline__ T SumOfWarp(T x) {
 #pragma unroll
@@ -76,7 +77,7 @@ class DeviceBlock {
   };
 
   __device__ __forceinline__ explicit DeviceBlock(SharedMemory& shared) : shared_(shared) {
-    if (threadIdx.x < 2) shared_.counts[threadIdx.x] = 0;  // seen by all after the first fold
+    if (threadIdx.x < 2) shared_.counts[threadIdx.x] = 0;  // visible to all after the first fold
   }
 
   __device__ __forceinline__ uint32_t Index() const { return blockIdx.x; }
@@ -87,7 +88,7 @@ class DeviceBlock {
     function(values.value, static_cast<int>(threadIdx.x));
   }
 
-  // All 32 threads of a warp take part, so nothing has to be told about who is there.
+  // All 32 threads of a warp take part, so the mask is full.
   template <class T>
   __device__ __forceinline__ void FoldWarps(PerThread<T>& values) {
     FoldWarp(values.value);
@@ -109,24 +110,24 @@ class DeviceBlock {
     return values.value;
   }
 
-  // The leader's.
+  // The result is known to the leader.
   __device__ __forceinline__ NonFinite AddUp(PerThread<NonFinite>& counts) {
     const uint32_t nans = SumOfWarp(counts.value.nans), infs = SumOfWarp(counts.value.infs);
-    __syncthreads();  // the zeros of the constructor, or of the last time, are there
+    __syncthreads();  // the zeros of the constructor, or of the previous call, are visible
     if (threadIdx.x % 32 == 0) {
       atomicAdd(&shared_.counts[0], nans);
       atomicAdd(&shared_.counts[1], infs);
     }
     __syncthreads();
     NonFinite found;
-    if (threadIdx.x == 0) {  // all others could read too late
+    if (threadIdx.x == 0) {  // the other threads could read after the reset
       found = {shared_.counts[0], shared_.counts[1]};
       shared_.counts[0] = shared_.counts[1] = 0;
     }
     return found;
   }
 
-  // Answers alternate between two words, so that one barrier is enough: before a word is written again, all threads
+  // Results alternate between two words, so that one barrier is enough: before a word is written again, all threads
   // have passed the barrier of the other.
   template <class Function>
   __device__ __forceinline__ bool Once(Function function) {
@@ -139,13 +140,14 @@ class DeviceBlock {
   __device__ __forceinline__ uint32_t Peek(const uint32_t* word) const {
     return *const_cast<const volatile uint32_t*>(word);
   }
-  // Partials pass from block to block through the L2.
+  // Partials pass between blocks through the L2.
   __device__ __forceinline__ void Store(Partial* to, const Partial& value) const { *to = value; }
   __device__ __forceinline__ Partial Read(const Partial* from) const {
     return {__ldcg(&from->sum),   __ldcg(&from->sum_of_squares), Cached(&from->low), Cached(&from->high),
             Cached(&from->zeros), Cached(&from->nans),           Cached(&from->infs)};
   }
-  // The fence before the draw makes our partial visible to who draws the last; the one after lets it read the others'.
+  // The fence before the draw publishes this partial to the block that draws the last; the one after lets that block
+  // read the others'.
   __device__ __forceinline__ bool DrawsLast(uint32_t* counter, uint32_t total) const {
     __threadfence();
     const bool last = atomicAdd(counter, 1u) == total - 1;
@@ -153,7 +155,7 @@ class DeviceBlock {
     __threadfence();
     return last;
   }
-  // A reader that looks now finds nothing, rather than half of the old and half of the new.
+  // A reader that looks now finds no result, rather than a mix of old and new.
   __device__ __forceinline__ void Withdraw(ResultSlot* slot) const {
     *const_cast<volatile uint64_t*>(&slot->sequence) = 0;
     __threadfence_system();

@@ -1,4 +1,4 @@
-// The few things that the engine asks of a CUDA device: real in cuda_driver.cc, an emulation in the tests.
+// The operations that the engine needs of a CUDA device: real in cuda_driver.cc, emulated in the tests.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace stepwatch::kernels::cuda {
 
 using Stream = void*;
 
-// Timing events of a device.
+// Number of timing events of a device.
 inline constexpr size_t kMarks = 128;
 
-// Pinned memory of the host that the device can read and write.
+// Pinned host memory that the device can read and write.
 struct Mapped {
   void* host = nullptr;
   void* device = nullptr;
@@ -21,8 +21,8 @@ struct Mapped {
 
 enum class Capturing : uint8_t {
   kNo,
-  kYes,      // what is queued is recorded into a CUDA graph
-  kBlocked,  // nothing may be queued now: the legacy stream while another captures, or a capture that has failed
+  kYes,      // queued work is recorded into a CUDA graph
+  kBlocked,  // queuing is forbidden now: the legacy stream while another captures, or a failed capture
 };
 
 class Driver {
@@ -32,32 +32,33 @@ class Driver {
   virtual uint32_t multiprocessors() const = 0;
   virtual bool slow_fp64() const = 0;
 
-  // Zeroed memory that lives as long as the driver; null: there is none.
+  // Zeroed memory that lives as long as the driver; null if allocation fails.
   virtual void* AllocateDevice(size_t bytes) = 0;
   virtual Mapped AllocateMapped(size_t bytes) = 0;
 
-  // Each queues work and waits for nothing; false: the device refused.
+  // Each queues work without waiting; false: the device rejected it.
   virtual bool Run(KernelId kernel, const Launch& launch, uint32_t grid, Stream stream) noexcept = 0;
   virtual bool Upload(void* device, const void* pinned, size_t bytes, Stream stream) noexcept = 0;
-  // `*step` += 1 on the device; then the host, through mapped memory, sees it in `*done`, and with it all that was
-  // queued on the stream before.
+  // Queues `*step` += 1 on the device, then copies it to `*done` in mapped memory. When the host sees `*done`, it also
+  // sees all work queued on the stream before.
   virtual bool Advance(uint64_t* step, uint64_t* done, Stream stream) noexcept = 0;
-  // Work queued on `later` from now on runs after all that is queued on `earlier` by now.
+  // Work queued on `later` from now on runs after all work already queued on `earlier`.
   virtual bool Order(Stream earlier, Stream later) noexcept = 0;
 
-  // Work queued on `stream` by now is done at the time of this mark, below kMarks.
+  // Records a timing event, numbered below kMarks, behind the work already queued on `stream`.
   virtual bool Mark(size_t mark, Stream stream) noexcept = 0;
-  // The time between two marks; false: the device has not come to the second one, or refused. On a thread of ours.
+  // The time between two marks; false: the device has not reached the second one, or an error. Runs on a thread of the
+  // monitor.
   virtual bool Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept = 0;
 
-  virtual Capturing AskCapturing(Stream stream) noexcept = 0;
-  // A stream of our own, of the lowest priority.
+  virtual Capturing CaptureStateOf(Stream stream) noexcept = 0;
+  // A private stream of the lowest priority.
   virtual Stream side_stream() noexcept = 0;
-  // Somebody else holds addresses of this memory, for ever: it is not freed with the driver.
+  // Keeps the memory when the driver is destroyed, because captured graphs hold its addresses.
   virtual void KeepMemory() noexcept = 0;
 };
 
-// Enough blocks to fill the device at four a multiprocessor, as the kernels are compiled for.
+// Enough blocks to fill the device with four per multiprocessor, as the kernels are compiled for.
 inline uint32_t GridFor(const Driver& driver, uint32_t tiles) {
   const uint32_t full = 4 * driver.multiprocessors();
   return tiles < full ? tiles : full;

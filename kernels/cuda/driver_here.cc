@@ -2,15 +2,15 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/no_device.h"
+#include "kernels/cuda/driver_status.h"
 
 namespace stepwatch::kernels::cuda {
 namespace {
 
-// 0, which stands for none, where the runtime does not know.
-int Ask(cudaError_t (*question)(int*)) {
+// 0, as for a missing driver, if the query fails.
+int VersionFrom(cudaError_t (*query)(int*)) {
   int version = 0;
-  if (question(&version) == cudaSuccess) return version;
+  if (query(&version) == cudaSuccess) return version;
   (void)cudaGetLastError();
   return 0;
 }
@@ -18,11 +18,11 @@ int Ask(cudaError_t (*question)(int*)) {
 }  // namespace
 
 bool IsDriverTooOld() {
-  return IsTooOld(Ask(cudaDriverGetVersion), Ask(cudaRuntimeGetVersion));
+  return IsTooOld(VersionFrom(cudaDriverGetVersion), VersionFrom(cudaRuntimeGetVersion));
 }
 
 std::string WhyNoDeviceHere() {
-  return WhyNoDevice(Ask(cudaDriverGetVersion), Ask(cudaRuntimeGetVersion));
+  return WhyNoDevice(VersionFrom(cudaDriverGetVersion), VersionFrom(cudaRuntimeGetVersion));
 }
 
 }  // namespace stepwatch::kernels::cuda

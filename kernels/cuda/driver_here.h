@@ -1,14 +1,14 @@
-// What the CUDA runtime says of this machine's driver; asked without making it ready.
+// The CUDA driver of this machine, as reported by the runtime; querying does not initialize it.
 #pragma once
 
 #include <string>
 
 namespace stepwatch::kernels::cuda {
 
-// Whether there is a driver that the runtime of this build refuses.
+// True if the runtime of this build rejects the installed driver.
 bool IsDriverTooOld();
 
-// Why there is no device, as no_device.h says it.
+// Explains why there is no device; see WhyNoDevice.
 std::string WhyNoDeviceHere();
 
 }  // namespace stepwatch::kernels::cuda

@@ -12,8 +12,8 @@
 namespace stepwatch::kernels::cuda {
 namespace {
 
-// The means of 256 threads, one after the other. A block of the emulation takes one tile at its turn: nothing in the
-// program looks back to the tile before, so this stands for any interleaving of blocks from tile to tile.
+// Runs 256 threads one after the other. A block takes one tile per turn: the program keeps no state between tiles, so
+// this stands for any interleaving of blocks from tile to tile.
 class HostBlock {
  public:
   template <class T>
@@ -30,7 +30,7 @@ class HostBlock {
     for (int thread = 0; thread < kThreads; ++thread) function(values.values[static_cast<size_t>(thread)], thread);
   }
 
-  // Each lane takes that of the partner, all at once, as a shuffle does.
+  // Each lane reads its partner's value, all at once, as a shuffle does.
   template <class T>
   void FoldWarps(PerThread<T>& values) {
     for (size_t mask = 16; mask > 0; mask /= 2) {
@@ -45,7 +45,7 @@ class HostBlock {
     PerThread<T> warp;
     for (T& value : warp.values) Clear(&value);
     for (size_t i = 0; i < kWarps; ++i) warp.values[i] = values.values[32 * i];
-    // Only the sums are folded among 32 lanes on the device; counts of the absent lanes are zero either way.
+    // The device folds only the sums among 32 lanes; counts of the absent lanes are zero either way.
     FoldWarps(warp);
     return warp.values[0];
   }
@@ -77,7 +77,7 @@ class HostBlock {
     std::atomic_thread_fence(std::memory_order_release);
   }
   void Write(ResultSlot* slot, const Partial& totals, uint64_t sequence) const {
-    // A reader may look while a row of a graph is written anew; it then finds out, and discards what it has read.
+    // A reader may look while a row of a graph is being overwritten; it then detects this and discards the copy.
     StoreRelaxed(&slot->totals.sum, totals.sum);
     StoreRelaxed(&slot->totals.sum_of_squares, totals.sum_of_squares);
     StoreRelaxed(&slot->totals.low, totals.low);
@@ -129,7 +129,7 @@ void RunTile(KernelId kernel, const Launch& launch, uint32_t tile) {
 
 void Emulate(KernelId kernel, const Launch& launch, uint32_t grid, uint64_t seed) {
   std::mt19937_64 random(seed);
-  // The tile that each block, still at work, takes next.
+  // The next tile of each block that is still running.
   std::vector<uint32_t> next(std::min(grid, launch.tile_count));
   std::iota(next.begin(), next.end(), 0u);
   while (!next.empty()) {

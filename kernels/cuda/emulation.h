@@ -1,4 +1,4 @@
-// Runs the kernels' own text on the CPU, thread by thread and block by block, over ordinary memory.
+// Runs the source of the kernels on the CPU, thread by thread and block by block, over ordinary memory.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace stepwatch::kernels::cuda {
 
-// As a launch of `grid` blocks would. `seed` decides in which order the blocks take their turns, from tile to tile; the
-// answers must not depend on it.
+// Emulates a launch of `grid` blocks. `seed` decides in which order the blocks take their turns, from tile to tile; the
+// results must not depend on it.
 void Emulate(KernelId kernel, const Launch& launch, uint32_t grid, uint64_t seed);
 
 }  // namespace stepwatch::kernels::cuda

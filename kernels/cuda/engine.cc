@@ -47,7 +47,7 @@ Engine::Engine(std::unique_ptr<Driver> driver, const DeviceEngineOptions& option
       notes_(SlotsFor(options.slots)) {}
 
 bool Engine::Allocate() {
-  const base::MutexLock lock(&mutex_);  // for the analysis: nobody else knows the engine yet
+  const base::MutexLock lock(&mutex_);  // satisfies the thread-safety analysis: the engine is not shared yet
   for (size_t i = 0; i < kTables; ++i) {
     tables_.push_back(std::make_unique<BatchTable>());
     if (!BatchTable::Allocate(driver_.get(), tables_.back().get())) return false;
@@ -55,7 +55,7 @@ bool Engine::Allocate() {
   if (!scratch_.Allocate(driver_.get())) return false;
   const uint32_t graph_slots = GraphSlotsFor(options_);
   if (graph_slots == 0) return true;
-  // Now, because nothing may be allocated while a graph is captured.
+  // Created now, because allocation is forbidden during a graph capture.
   auto graphs = GraphSlots::Create(
       driver_.get(), {options_.device, graph_slots, options_.graph_depth, graph_slots * kGraphScratchPerSlot});
   if (graphs.ok()) graphs_ = std::move(graphs).value();
@@ -71,7 +71,7 @@ StatusCode Engine::Prepare(const TensorView& tensor, Layout* layout) const noexc
   return Packer::CanHold(*layout, tensor.dtype) ? code : StatusCode::kUnsupported;
 }
 
-// Runs of one stream, cut to what a table holds.
+// Splits the items into runs of one stream, at most a table each.
 void Engine::Enqueue(DeviceItem* items, size_t count, const MeasureOptions& options) noexcept {
   for (size_t begin = 0, end = 0; begin < count; begin = end) {
     const size_t limit = std::min(count, begin + std::min(BatchTable::kEntriesMax, ring_.slots()));
@@ -106,11 +106,11 @@ void Engine::EnqueueRun(DeviceItem* items, size_t count, const MeasureOptions& o
   if (options_.side_stream) driver_->Order(stream, producer);
 }
 
-// A captured ticket would be written again at every replay. A graph has no need of the side stream: its launches are
-// ordered by the graph.
+// Replays would overwrite a captured ticket, so captures use graph slots. A graph does not need the side stream: the
+// graph orders its launches.
 bool Engine::CapturedOrRefused(DeviceItem* items, size_t count, const MeasureOptions& options, Stream stream,
                                const Pair* pair) noexcept {
-  const Capturing capturing = driver_->AskCapturing(stream);
+  const Capturing capturing = driver_->CaptureStateOf(stream);
   for (size_t i = 0; i < count; ++i) items[i].captured = capturing == Capturing::kYes;
   if (capturing == Capturing::kNo) return false;
   if (capturing == Capturing::kYes && graphs_ != nullptr) {
@@ -126,7 +126,7 @@ bool Engine::CapturedOrRefused(DeviceItem* items, size_t count, const MeasureOpt
 }
 
 bool Engine::IsCapturing(void* stream) noexcept {
-  return driver_->AskCapturing(stream) == Capturing::kYes;
+  return driver_->CaptureStateOf(stream) == Capturing::kYes;
 }
 
 size_t Engine::graph_slots() const noexcept {
@@ -149,7 +149,7 @@ GraphAnswer Engine::HarvestGraph(uint32_t slot, uint64_t step, Statistics* stati
 
 void Engine::NoteItem(uint64_t ticket, const Layout& layout, DType dtype, DeviceItem* item) noexcept {
   NoteFor(ticket) = NoteOf(layout, dtype);
-  if (layout.count == 0) ring_.Answer(ticket, NothingRead());
+  if (layout.count == 0) ring_.Answer(ticket, EmptyTotals());
   item->code = StatusCode::kOk;
 }
 
@@ -184,7 +184,7 @@ void Engine::RunSegments(const Packer& packer, const Entry* entries, DeviceItem*
   }
 }
 
-// As many tensors at a time as a launch carries with it, one dtype after the other.
+// Launches the tensors in groups that fit into the launch argument, one kernel after the other.
 void Engine::MeasureInline(DeviceItem* items, const TicketRing::Range& tickets, const MeasureOptions& options,
                            Stream stream) noexcept {
   Launch& launch = inline_launch_;
@@ -217,7 +217,7 @@ uint32_t Engine::KernelBit(DType dtype) const noexcept {
   return 1u << static_cast<int>(KernelFor(dtype, driver_->slow_fp64()));
 }
 
-// False if there is nothing to launch for the item.
+// Returns false if the item needs no launch.
 bool Engine::PrepareItem(uint64_t ticket, DeviceItem* item, Layout* layout) noexcept {
   const StatusCode code = Prepare(item->tensor, layout);
   if (code != StatusCode::kOk) return Refuse(ticket, code, item), false;
@@ -228,7 +228,7 @@ bool Engine::PrepareItem(uint64_t ticket, DeviceItem* item, Layout* layout) noex
 BatchTable* Engine::TableFor(const DeviceItem* items, size_t count, Stream stream) noexcept {
   BatchTable* oldest = nullptr;
   for (const auto& table : tables_) {
-    // On another stream the upload might still be on its way.
+    // An upload on another stream may still be in flight.
     if (table->Holds(items, count) && (table->stream == stream || ring_.AllWritten(table->tickets))) {
       table->last_use = ++uses_;
       return table.get();
@@ -298,7 +298,7 @@ DeviceItem Engine::EnqueueAgreement(const TensorView& a, const TensorView& b, ui
   }
   NoteFor(tickets.first) = Note{a.numel, pair.alike ? 1 : 0, a.dtype, true};
   if (!pair.anything_to_read())
-    ring_.Answer(tickets.first, NothingRead());
+    ring_.Answer(tickets.first, EmptyTotals());
   else if (!RunAgreement(pair, item, tickets))
     Refuse(tickets.first, StatusCode::kUnavailable, &item);
   return item;
@@ -318,7 +318,7 @@ bool Engine::RunAgreement(const Pair& pair, const DeviceItem& item, const Ticket
 
 bool Engine::Harvest(uint64_t ticket, Statistics* statistics) noexcept {
   if (!ring_.IsReady(ticket)) return false;
-  const Note note = NoteFor(ticket);  // before the slot can be used again
+  const Note note = NoteFor(ticket);  // copied before the slot can be reused
   Partial totals;
   ring_.Take(ticket, &totals);
   *statistics = StatisticsOf(note, totals);

@@ -1,7 +1,6 @@
-// The host's half of the CUDA engine: tickets, batches, and which memory a launch may use.
+// Host side of the CUDA engine: tickets, batches, and which memory a launch may use.
 //
-// Threads of the trainer take a mutex for the few microseconds in which a launch is put together; the reader takes
-// none.
+// Threads of the trainer hold a mutex for a few microseconds while a launch is assembled; the reader never locks.
 #pragma once
 
 #include <memory>
@@ -53,14 +52,14 @@ class Engine : public DeviceEngine {
   bool PrepareItem(uint64_t ticket, DeviceItem* item, Layout* layout) noexcept;
   void NoteItem(uint64_t ticket, const Layout& layout, DType dtype, DeviceItem* item) noexcept;
   void Refuse(uint64_t ticket, StatusCode code, DeviceItem* item) noexcept;
-  // Runs what the packer holds; refuses the items of launches that the device refused.
+  // Launches the packed segments; rejects the items of launches that fail.
   void RunSegments(const Packer& packer, const Entry* entries, DeviceItem* items, const TicketRing::Range& tickets,
                    const MeasureOptions& options, Stream stream) noexcept STEPWATCH_REQUIRES(mutex_);
   bool RunSegment(const Segment& segment, const MeasureOptions& options, const TicketRing::Range& tickets,
                   Stream stream, Launch* launch) noexcept STEPWATCH_REQUIRES(mutex_);
   bool RunAgreement(const Pair& pair, const DeviceItem& item, const TicketRing::Range& tickets) noexcept
       STEPWATCH_REQUIRES(mutex_);
-  // True if the items, all on `stream`, have their answer, because a graph is captured there.
+  // Returns true if the items, all on `stream`, are settled because a graph is being captured there.
   bool CapturedOrRefused(DeviceItem* items, size_t count, const MeasureOptions& options, Stream stream,
                          const Pair* pair) noexcept;
   Note& NoteFor(uint64_t ticket) { return notes_[ticket & ring_.mask()]; }
@@ -69,13 +68,13 @@ class Engine : public DeviceEngine {
   const DeviceEngineOptions options_;
   ResultSlot* const device_results_;
   TicketRing ring_;
-  std::vector<Note> notes_;  // written before the ticket is handed out, read by who holds it
+  std::vector<Note> notes_;  // written before the ticket is returned, read by its owner
   BatchClock clock_;         // Begin and End with mutex_ held
 
   base::Mutex mutex_;
   std::vector<std::unique_ptr<BatchTable>> tables_ STEPWATCH_GUARDED_BY(mutex_);
   ScratchAreas scratch_ STEPWATCH_GUARDED_BY(mutex_);
-  std::unique_ptr<GraphSlots> graphs_;  // null: none are wanted; changed with mutex_ held, Read needs none
+  std::unique_ptr<GraphSlots> graphs_;  // null: disabled; changed with mutex_ held; Read needs no lock
   Launch inline_launch_ STEPWATCH_GUARDED_BY(mutex_){};
   uint64_t uses_ STEPWATCH_GUARDED_BY(mutex_) = 0;
 };

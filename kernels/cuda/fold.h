@@ -1,4 +1,4 @@
-// How two partial answers become one. Only sums depend on the order, and only there the order is fixed.
+// Combines two partial results. Only sums depend on the order, and only there the order is fixed.
 #pragma once
 
 #include "kernels/cuda/accumulate.h"
@@ -26,7 +26,7 @@ STEPWATCH_DEVICE ThreadTotals<Key> Join(const ThreadTotals<Key>& x, const Thread
           x.high > y.high ? x.high : y.high, x.zeros + y.zeros};
 }
 
-// What stands for a warp that is not there.
+// The value of an absent warp.
 STEPWATCH_DEVICE void Clear(Partial* value) {
   *value = NoElements();
 }

@@ -10,7 +10,7 @@ T LoadRelaxed(T* from) {
   return std::atomic_ref(*from).load(std::memory_order_relaxed);
 }
 
-// The device may be writing there: word by word, for the caller to find out.
+// Copies word by word, because the device may be writing; the caller detects a torn copy.
 Partial CopyOf(Partial* totals) {
   return {LoadRelaxed(&totals->sum),  LoadRelaxed(&totals->sum_of_squares), LoadRelaxed(&totals->low),
           LoadRelaxed(&totals->high), LoadRelaxed(&totals->zeros),          LoadRelaxed(&totals->nans),
@@ -45,7 +45,7 @@ bool GraphSlots::Allocate() {
   return true;
 }
 
-// Never given back. Fresh counters are zero.
+// Scratch is never returned. Fresh counters are zero.
 bool GraphSlots::LendScratch(uint32_t tiles, uint32_t groups, Launch* launch) noexcept {
   const size_t partials = sizeof(Partial) * (size_t{tiles} + groups);
   const size_t bytes = (partials + sizeof(uint32_t) * groups + 15) / 16 * 16;
@@ -58,7 +58,7 @@ bool GraphSlots::LendScratch(uint32_t tiles, uint32_t groups, Launch* launch) no
   return true;
 }
 
-// A slot is used up even if its launch is then refused.
+// Uses up a slot even if its launch then fails.
 bool GraphSlots::TakeSlot(const Note& note, DeviceItem* item) noexcept {
   if (slots_used_ == options_.slots) {
     item->code = StatusCode::kExhausted;
@@ -70,7 +70,7 @@ bool GraphSlots::TakeSlot(const Note& note, DeviceItem* item) noexcept {
   return true;
 }
 
-// That something was replayed is only known from what it wrote.
+// Stands in for an empty tensor: a replay is detected only by a result that it writes.
 GraphSlots::Source GraphSlots::Witness() const noexcept {
   Source source;
   source.dtype = DType::kInt8;
@@ -84,14 +84,14 @@ StatusCode GraphSlots::SourceOf(const TensorView& tensor, Source* source) const 
       ElementSize(tensor.dtype) == 0)
     return StatusCode::kUnsupported;
   TensorView data = tensor;
-  data.device = Device{};  // the layout of the data, whatever the device
+  data.device = Device{};  // layout of the data, independent of the device
   source->dtype = tensor.dtype;
   if (const StatusCode code = CanonicalLayout(data, &source->layout).code(); code != StatusCode::kOk) return code;
   const int64_t one_launch = int64_t{kTilesMax} * (kTileBytes / ElementSize(tensor.dtype));
   return source->layout.count <= one_launch ? StatusCode::kOk : StatusCode::kUnsupported;
 }
 
-// One kernel after the other, as many tensors at a time as a launch carries with it.
+// Launches the tensors in groups that fit into the launch argument, one kernel after the other.
 void GraphSlots::Capture(DeviceItem* items, size_t count, const MeasureOptions& options, Stream stream) noexcept {
   driver_->KeepMemory();
   Packer packer(launch_.inline_entries, kInlineEntries, launch_.inline_shapes, kInlineShapes);
@@ -168,14 +168,14 @@ void GraphSlots::CaptureAgreement(const Pair& pair, Stream stream, DeviceItem* i
 }
 
 StatusCode GraphSlots::EndStep(Stream stream, uint64_t* ended) noexcept {
-  if (driver_->AskCapturing(stream) != Capturing::kNo) return StatusCode::kUnsupported;
+  if (driver_->CaptureStateOf(stream) != Capturing::kNo) return StatusCode::kUnsupported;
   if (!driver_->Advance(step_, static_cast<uint64_t*>(done_.device), stream)) return StatusCode::kUnavailable;
   *ended = steps_ended_++;
   return StatusCode::kOk;
 }
 
 StatusCode GraphSlots::Switch(bool on, Stream stream) noexcept {
-  if (driver_->AskCapturing(stream) != Capturing::kNo) return StatusCode::kUnsupported;
+  if (driver_->CaptureStateOf(stream) != Capturing::kNo) return StatusCode::kUnsupported;
   const uint32_t* word = static_cast<const uint32_t*>(words_.host) + (on ? 0 : 1);
   return driver_->Upload(off_, word, sizeof *word, stream) ? StatusCode::kOk : StatusCode::kUnavailable;
 }
@@ -192,11 +192,11 @@ GraphAnswer GraphSlots::Read(uint32_t slot, uint64_t step, Statistics* statistic
     std::atomic_thread_fence(std::memory_order_acquire);
     if (sequence.load(std::memory_order_relaxed) != step + 1) return GraphAnswer::kLost;
     const Note& note = notes_[slot];
-    *statistics = StatisticsOf(note, note.count == 0 ? NothingRead() : totals);
+    *statistics = StatisticsOf(note, note.count == 0 ? EmptyTotals() : totals);
     return GraphAnswer::kThere;
   }
-  // Zero: nothing was ever written here, or it is being overwritten, which cannot have begun before the step that has
-  // the same row.
+  // Zero: no result was ever written, or one is being overwritten, which cannot have begun before the step that has the
+  // same row.
   const bool overwritten =
       before > step || (before == 0 && done.load(std::memory_order_acquire) >= step + options_.depth);
   return overwritten ? GraphAnswer::kLost : GraphAnswer::kNone;

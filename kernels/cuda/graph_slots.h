@@ -1,13 +1,13 @@
-// Measuring inside of a captured CUDA graph, where a launch is recorded once and replayed many times.
+// Measurements in a captured CUDA graph, where a launch is recorded once and replayed many times.
 //
-// A ticket would be the same at each replay. So a captured tensor has a slot for good, and its results go into `depth`
-// rows in turn: row s % depth in device step s, a counter in device memory that EndStep advances from outside of the
-// graph, in the order of its stream. With the same launch the host learns, in mapped memory, that step s is over, so a
-// slot that holds nothing of step s by then was not replayed in it. A word in device memory switches all captured
-// launches off and on without touching the graph.
+// A ticket would be the same at each replay. So a captured tensor has a permanent slot, and its results go into `depth`
+// rows in turn: row s % depth in device step s. The step is a counter in device memory that EndStep advances outside of
+// the graph, in stream order. The same launch reports to mapped memory that step s is over; a slot without a result of
+// step s by then was not replayed in it. A word in device memory switches all captured launches off and on without
+// touching the graph.
 //
-// Each captured launch keeps its own scratch memory, so branches of a graph, and different graphs, may run side by
-// side. None of the memory is freed once something was captured: a graph may be replayed at any time.
+// Each captured launch keeps its own scratch memory, so branches of a graph, and different graphs, may run
+// concurrently. Memory is never freed after a capture: a graph may be replayed at any time.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace stepwatch::kernels::cuda {
 struct GraphSlotsOptions {
   int device = 0;
   uint32_t slots = 4096;
-  uint32_t depth = 16;  // steps that the reader may be late; at least 3
+  uint32_t depth = 16;  // steps that the reader may lag; at least 3
   size_t scratch_bytes = 4096 * kGraphScratchPerSlot;
 };
 
@@ -39,11 +39,11 @@ class GraphSlots {
   // Records (or, on a stream that does not capture, runs) the measurement of tensors, in as few launches as possible.
   // Each gets a slot, which is the item's ticket.
   void Capture(DeviceItem* items, size_t count, const MeasureOptions& options, Stream stream) noexcept;
-  // The same for the agreement of two; the answer goes to `item`.
+  // The same for a sign agreement; the result belongs to `item`.
   void CaptureAgreement(const Pair& pair, Stream stream, DeviceItem* item) noexcept;
   // Ends the device step `*ended`.
   StatusCode EndStep(Stream stream, uint64_t* ended) noexcept;
-  // What is replayed behind this on `stream` measures, as at first, or does not.
+  // Replays queued on `stream` after this call measure (the default) or skip.
   StatusCode Switch(bool on, Stream stream) noexcept;
 
   size_t slots() const { return options_.slots; }
@@ -53,7 +53,7 @@ class GraphSlots {
   GraphAnswer Read(uint32_t slot, uint64_t step, Statistics* statistics) const noexcept;
 
  private:
-  // What a captured launch reads: the tensor, or a byte of ours that stands for one without elements.
+  // Input of a captured launch: the tensor, or a byte of the driver's memory in place of an empty one.
   struct Source {
     Layout layout;
     DType dtype = DType::kFloat32;
@@ -74,16 +74,16 @@ class GraphSlots {
   Driver* const driver_;
   const GraphSlotsOptions options_;
   Mapped results_;
-  Mapped done_;   // device steps that are over
-  Mapped words_;  // pinned: 0 and 1, the sources of Switch
+  Mapped done_;   // completed device steps
+  Mapped words_;  // pinned: the values 0 and 1 that Switch copies
   uint32_t* off_ = nullptr;
   uint64_t* step_ = nullptr;
   char* scratch_ = nullptr;
   size_t scratch_used_ = 0;
   uint32_t slots_used_ = 0;
-  uint64_t steps_ended_ = 0;  // what the counter on the device will be when all that is queued has run
+  uint64_t steps_ended_ = 0;  // value of the device counter once all queued work has run
   Launch launch_{};
-  std::vector<Note> notes_;  // written before the slot is handed out
+  std::vector<Note> notes_;  // written before the slot is returned
 };
 
 }  // namespace stepwatch::kernels::cuda

@@ -1,11 +1,11 @@
-// The kernels as the CUDA runtime names them to host code: addresses of their host stubs.
+// Host addresses of the kernels, by which the CUDA runtime launches them.
 #pragma once
 
 #include "kernels/cuda/launch.h"
 
 namespace stepwatch::kernels::cuda {
 
-// By KernelId. Each .cu file defines its own.
+// Indexed by KernelId. Each .cu file defines its own.
 extern const void* const kMeasureFloat64;
 extern const void* const kMeasureFloat32;
 extern const void* const kMeasureFloat16;

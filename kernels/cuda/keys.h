@@ -1,11 +1,11 @@
-// Integers in the order of the numbers they stand for, so that extremes of every dtype are folded alike.
+// Integers in the order of the numbers they stand for, so that extremes of all dtypes are folded alike.
 #pragma once
 
 #include "kernels/cuda/portable.h"
 
 namespace stepwatch::kernels::cuda {
 
-// Its own inverse on bits: negative numbers have their magnitude turned round.
+// Its own inverse on bits: inverts the magnitude of negative numbers.
 STEPWATCH_BOTH int32_t KeyOfBits(uint32_t bits) {
   const int32_t signed_bits = static_cast<int32_t>(bits);
   return signed_bits ^ ((signed_bits >> 31) & INT32_MAX);

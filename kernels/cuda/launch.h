@@ -1,6 +1,6 @@
-// What host and device say to each other: what a launch measures, and what it answers.
+// The interface between host and device: the argument of a launch, and its results.
 //
-// A tensor is cut into tiles of kTileBytes, whatever the grid, so the bits of its sums depend on nothing but the data.
+// A tensor is cut into tiles of kTileBytes, independent of the grid, so the bits of its sums depend on the data alone.
 // Within a tile, 16-byte vector v of thread t is vector v * kThreads + t. Element c of a vector goes to lane c % 2 of
 // its thread; these two are added first, then the threads of a warp by halves, then the warps by halves. Tiles are
 // folded in groups of kGroupTiles, and the groups in kGroupTiles lanes.
@@ -18,24 +18,24 @@ inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kTileBytes = 65536;
 inline constexpr int kVectorBytes = 16;
 inline constexpr int kVectorsPerThread = kTileBytes / kVectorBytes / kThreads;
-inline constexpr uint32_t kGroupTiles = kThreads;  // one thread for each when a group is folded
+inline constexpr uint32_t kGroupTiles = kThreads;  // one thread per tile when a group is folded
 
-// How a thread comes by the elements of a vector.
+// Access pattern of a thread to the elements of a vector.
 enum class Access : uint8_t {
-  kVectors,         // side by side, the first at a multiple of 16 bytes
-  kNarrow,          // side by side at any address
-  kStridedVectors,  // 16 aligned bytes each, found by a Shape counted in vectors
-  kStrided,         // each element on its own, found by a Shape counted in elements
+  kVectors,         // contiguous, aligned to 16 bytes
+  kNarrow,          // contiguous at any address
+  kStridedVectors,  // runs of 16 aligned bytes; Shape counts vectors
+  kStrided,         // single elements; Shape counts elements
 };
 
-// Where number i of a row-major walk lies. Rows with a pitch are the case of two dimensions.
+// Maps a row-major index to an address. Rows with a pitch are the case of two dimensions.
 struct Shape {
   int64_t ndim;
   int64_t sizes[kDimsMax];
   int64_t strides[kDimsMax];  // in bytes
 };
 
-// One tensor, or the part of a very large one that a launch has room for.
+// One tensor, or the part of a very large one that fits into a launch.
 struct Entry {
   const char* data;
   int64_t count;         // elements of the whole tensor
@@ -49,8 +49,8 @@ struct Entry {
   DType dtype;
 };
 
-// What is known of some elements. Extremes are integers in the order of the numbers they stand for (keys.h); counts of
-// a tile, a group and a tensor alike.
+// Totals of some elements. Extremes are integers in the order of the numbers they stand for (keys.h). A tile, a group
+// and a tensor use the same form.
 struct Partial {
   double sum;
   double sum_of_squares;
@@ -61,26 +61,26 @@ struct Partial {
   int64_t infs;
 };
 
-// A result in pinned memory. `sequence` is written last: then all the rest is there.
+// A result in pinned memory. `sequence` is written last and publishes the rest.
 struct ResultSlot {
   Partial totals;
   uint64_t sequence;
 };
-static_assert(sizeof(ResultSlot) == 64);  // a cache line, which no two results share
+static_assert(sizeof(ResultSlot) == 64);  // one cache line, not shared by two results
 
 inline constexpr uint32_t kInlineEntries = 64;
 inline constexpr uint32_t kInlineShapes = 7;
 
-// What |x| is compared with, in the form that suits the dtype.
+// The threshold for |x| in the form that the dtype needs.
 struct ZeroRule {
   double number;  // fp64 and integers
   uint32_t key;   // fp32: bits of the smallest float that is not below the threshold; 16 and 8 bits: such a code
 };
 
-// The argument of every kernel, by value: no memory of the host is read after the launch call has returned, and a
-// captured graph holds its own copy.
+// The argument of every kernel, passed by value: host memory is not read after the launch call returns, and a captured
+// graph holds its own copy.
 struct Launch {
-  const Entry* entries;  // null: those below
+  const Entry* entries;  // null: inline_entries
   const Shape* shapes;
   uint32_t first_entry;
   uint32_t entry_count;
@@ -94,15 +94,15 @@ struct Launch {
   uint64_t result_mask;
   // Captured launches: results of device step s go to row s % depth, of `row_results` each. Null: tickets.
   const uint64_t* step;
-  const uint32_t* off;  // null or zero there: measure
+  const uint32_t* off;  // null, or zero at the address: measure
   uint32_t depth;
   uint32_t row_results;
   Entry inline_entries[kInlineEntries];
   Shape inline_shapes[kInlineShapes];
 };
-static_assert(sizeof(Launch) <= 4096);  // of kernel arguments, which every CUDA since 4 takes
+static_assert(sizeof(Launch) <= 4096);  // limit of kernel arguments since CUDA 4
 
-// One kernel for each way to read a vector. The trees are for parts where fp64 is slow.
+// One kernel for each way to decode a vector. Tree kernels serve devices with slow fp64.
 enum class KernelId : uint8_t {
   kFloat64,
   kFloat32,
@@ -119,7 +119,7 @@ enum class KernelId : uint8_t {
   kBFloat16Tree,
   kFloat8E4M3Tree,
   kFloat8E5M2Tree,
-  kAgreement,  // entries 0 and 1 are a pair of tensors
+  kAgreement,  // entries 0 and 1 form a pair of tensors
 };
 inline constexpr int kKernelCount = 17;
 

@@ -1,4 +1,4 @@
-// Integers and bool; and the sign agreement of two tensors, which needs integers only.
+// Integers and bool; and the sign agreement of two tensors, which only needs integers.
 #include "kernels/cuda/device_block.cuh"
 #include "kernels/cuda/kernel_addresses.h"
 
@@ -11,8 +11,7 @@ STEPWATCH_KERNEL(Integer16, MeasureTensors<IntegerFormat<2>>)
 STEPWATCH_KERNEL(Integer8, MeasureTensors<IntegerFormat<1>>)
 STEPWATCH_KERNEL(Signs, CompareSigns)
 
-// All work of the step that was queued on the same stream is over, and its results are in the host's memory before the
-// host sees `done`.
+// Runs after all work of the step on the same stream; the results are in host memory before the host sees `done`.
 __global__ void AdvanceStep(uint64_t* step, uint64_t* done) {
   *step += 1;
   __threadfence_system();

@@ -1,4 +1,4 @@
-// The order in which the tiles of launch.h add, as the reference takes it.
+// The summation order of the tiles of launch.h, as a SumOrder of the reference.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -6,8 +6,8 @@
 
 namespace stepwatch::kernels::cuda {
 
-// kElements: of a vector. Lanes are numbered so that the reference's fold by halves is ours: the lane within a thread
-// on top, then the thread within its warp, then the warp.
+// kElements: per vector. Lanes are numbered so that the reference's fold by halves matches the kernel's: the lane
+// within a thread on top, then the thread within its warp, then the warp.
 template <int kElements>
 int LaneOf(int64_t index) {
   const int element = static_cast<int>(index % kElements);

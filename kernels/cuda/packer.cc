@@ -10,7 +10,7 @@ uint32_t TilesOf(int64_t count, DType dtype) {
   return static_cast<uint32_t>((count + tile - 1) / tile);
 }
 
-// With one counter more: the tensor's own, behind those of its groups.
+// Counts one more: the tensor's own counter follows those of its groups.
 uint32_t GroupsOf(uint32_t tiles) {
   return tiles == 1 ? 0 : (tiles + kGroupTiles - 1) / kGroupTiles + 1;
 }
@@ -19,7 +19,7 @@ bool IsAligned(const std::byte* data) {
   return reinterpret_cast<uintptr_t>(data) % kVectorBytes == 0;
 }
 
-// Runs of whole aligned vectors.
+// True for runs of whole aligned vectors.
 bool InVectors(const Layout& layout, int64_t per_vector) {
   const size_t inner = static_cast<size_t>(layout.ndim - 1);
   if (!IsAligned(layout.data) || layout.strides[inner] != 1 || layout.sizes[inner] % per_vector != 0) return false;
@@ -94,8 +94,8 @@ bool Packer::Add(const Layout& layout, DType dtype, KernelId kernel, uint32_t re
   entry.access = AccessOf(layout, dtype, shapes > 0 ? &shapes_[shape_count_] : &unused);
   shape_count_ += shapes;
   if (parts == 1) return AddPart(entry, kernel, tiles, groups), true;
-  // Launches that follow each other on one stream and share the tensor's counters and group partials: with all groups
-  // taken, every part begins a segment, or ends one that has used none.
+  // Launches on one stream run in order and share the tensor's counters and group partials. Because all groups are
+  // taken, every part begins a segment, or ends one that uses no groups.
   for (uint32_t part = 0; part < parts; ++part) {
     entry.tile_offset = part * tiles_max_;
     AddPart(entry, kernel, std::min(tiles - entry.tile_offset, tiles_max_), kGroupsMax);

@@ -1,4 +1,4 @@
-// From tensors to the entries of launches.
+// Converts tensors to entries of launches.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace stepwatch::kernels::cuda {
 
-// The layout of the data, whatever the device.
+// The view without its device, for the layout of the data alone.
 inline TensorView OnCpu(TensorView tensor) {
   tensor.device = Device{};
   return tensor;
 }
 
-// What the tiles of one launch may need beside the launch itself.
+// Limits of one launch for memory outside of its argument.
 inline constexpr uint32_t kTilesMax = 131072;  // 8 GB of data
 inline constexpr uint32_t kGroupsMax = 32768;  // group partials, and as many counters
 
@@ -30,26 +30,26 @@ struct Segment {
   uint32_t group_count = 0;  // 0: no entry needs partials
 };
 
-// How a thread reads the elements of `layout`; `shape` is set for strided access.
+// Determines how a thread reads the elements of `layout`; sets `shape` for strided access.
 Access AccessOf(const Layout& layout, DType dtype, Shape* shape);
 
-// Each element on its own, in the order of `layout`: side by side if it is flat.
+// Reads element by element, in the order of `layout`: contiguous if it is flat.
 Access ElementAccessOf(const Layout& layout, DType dtype, Shape* shape);
 
-// Fills arrays of the caller's with entries and cuts them into segments. Tensors of one kernel should come in a row.
+// Fills the caller's arrays with entries and cuts them into segments. Add tensors of one kernel consecutively.
 class Packer {
  public:
   static constexpr size_t kSegmentsMax = 64;
 
-  // `tiles_max`, a multiple of kGroupTiles, is what one launch may have.
+  // `tiles_max`, a multiple of kGroupTiles, limits one launch.
   Packer(Entry* entries, size_t entries_max, Shape* shapes, size_t shapes_max, uint32_t tiles_max = kTilesMax)
       : entries_(entries), entries_max_(entries_max), shapes_(shapes), shapes_max_(shapes_max), tiles_max_(tiles_max) {}
 
-  // False: there is no room, and nothing was added. `layout` has elements and at most CanHold.
+  // Returns false, without adding, if there is no room. `layout` is not empty and satisfies CanHold.
   bool Add(const Layout& layout, DType dtype, KernelId kernel, uint32_t result);
   void Clear() { entry_count_ = shape_count_ = segment_count_ = 0; }
 
-  // False: a tensor of half a terabyte or more.
+  // False for a tensor of half a terabyte or more.
   static bool CanHold(const Layout& layout, DType dtype);
 
   size_t entry_count() const { return entry_count_; }

@@ -22,7 +22,7 @@ StatusCode MakePair(const TensorView& a, const TensorView& b, Pair* pair) {
   if (code == StatusCode::kOk) code = LogicalLayout(OnCpu(b), &pair->layout_b).code();
   if (code != StatusCode::kOk) return code;
   pair->alike = SameShape(a, b);
-  // In memory order, if that pairs the same elements.
+  // Uses memory order if that pairs the same elements.
   if (DenseAlike(a, b)) {
     for (Layout* layout : {&pair->layout_a, &pair->layout_b}) {
       layout->ndim = 1;
@@ -34,7 +34,7 @@ StatusCode MakePair(const TensorView& a, const TensorView& b, Pair* pair) {
 }
 
 std::optional<Segment> DescribePair(const Pair& pair, uint32_t result, Launch* launch) {
-  constexpr int64_t kElements = kTileBytes / 2;  // as CompareSigns cuts its tiles
+  constexpr int64_t kElements = kTileBytes / 2;  // matches the tiles of CompareSigns
   const int64_t tiles = (pair.layout_a.count + kElements - 1) / kElements;
   const int64_t groups = tiles == 1 ? 0 : (tiles + kGroupTiles - 1) / kGroupTiles + 1;
   if (tiles > kTilesMax || groups > kGroupsMax) return std::nullopt;

@@ -1,7 +1,7 @@
-// What one text needs to compile both for the device and, thread by thread, for the CPU emulation.
+// Primitives that compile both for the device and, thread by thread, for the CPU emulation.
 //
-// Each function here is one instruction on the device, but for pairs before compute capability 8.0; the CPU form is its
-// definition. Everything built on top has one text. Nothing is contracted behind our back (nvcc -fmad=false, g++
+// Each function here is one instruction on the device, except for pairs before compute capability 8.0; the CPU form is
+// its definition. Code built on top has one source. The compilers may not contract operations (nvcc -fmad=false, g++
 // -ffp-contract=off), so both give the same bits.
 #pragma once
 
@@ -26,13 +26,13 @@
 
 namespace stepwatch::kernels::cuda {
 
-// The 16 bytes that a thread loads at once.
+// The 16 bytes of one load of a thread.
 struct Vector {
   uint32_t words[4];
 };
 
-// Minimum and maximum of two pairs of 16-bit floats by their codes alone; a NaN, whose magnitude is above kNanAbove,
-// gives way, and -0 is smaller than 0. For devices without instructions for pairs.
+// Minimum and maximum of two pairs of 16-bit floats by their codes alone. A NaN, whose magnitude is above kNanAbove,
+// loses against a number, and -0 is smaller than 0. For devices without instructions for pairs.
 template <uint32_t kNanAbove>
 struct CodePairs {
   static STEPWATCH_BOTH int32_t Key(uint32_t code) {
@@ -76,7 +76,7 @@ STEPWATCH_DEVICE double Magnitude(double x) {
 STEPWATCH_DEVICE float Magnitude(float x) {
   return fabsf(x);
 }
-// The smaller, the larger of two numbers; a NaN gives way to the other.
+// The smaller, the larger of two numbers; a NaN loses against a number.
 STEPWATCH_DEVICE float Smaller(float x, float y) {
   return fminf(x, y);
 }
@@ -102,7 +102,7 @@ STEPWATCH_DEVICE float HalfToFloat(uint32_t code) {
 using HalfPairs = CodePairs<0x7c00>;
 using BrainPairs = CodePairs<0x7f80>;
 #else
-// Minimum and maximum of two pairs of 16-bit floats; a NaN gives way.
+// Minimum and maximum of two pairs of 16-bit floats; a NaN loses against a number.
 struct HalfPairs {
   static STEPWATCH_DEVICE uint32_t Smaller(uint32_t x, uint32_t y) {
     uint32_t z;
@@ -129,7 +129,7 @@ struct BrainPairs {
 };
 #endif
 
-// Read once, so evicted first: training's lines stay in the L2.
+// Streaming load, evicted first, so that the training's lines stay in the L2.
 STEPWATCH_DEVICE Vector LoadVector(const char* address) {
   const uint4 x = __ldcs(reinterpret_cast<const uint4*>(address));
   return {{x.x, x.y, x.z, x.w}};

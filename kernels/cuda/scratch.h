@@ -1,5 +1,5 @@
-// Memory for partials and counters. Launches of one stream follow each other and share an area; launches of different
-// streams may run at once and must not.
+// Memory for partials and counters. Launches on one stream run in order and share an area; launches on different
+// streams may run concurrently and use different areas.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ class ScratchAreas {
  public:
   static constexpr size_t kAreas = 4;
 
-  // False: the device has not enough memory.
+  // Returns false if the device has not enough memory.
   bool Allocate(Driver* driver) {
     for (Area& area : areas_) {
       area.tiles = static_cast<Partial*>(driver->AllocateDevice(kTilesMax * sizeof(Partial)));
@@ -25,12 +25,12 @@ class ScratchAreas {
     return true;
   }
 
-  // A tensor was left half measured: its counters will never come back to zero, and the area is not lent again.
+  // Withdraws the area of a tensor that was measured in part: its counters never return to zero.
   void Retire(const Launch& launch) {
     for (Area& area : areas_) area.retired |= area.counters == launch.counters;
   }
 
-  // Points the launch at the stream's area. False: all of them may be in use by other streams.
+  // Points the launch at the stream's area. Returns false if all areas may be in use by other streams.
   bool Lend(Stream stream, const TicketRing& ring, const TicketRing::Range& tickets, Launch* launch) {
     Area* area = Find(stream, ring);
     if (area == nullptr) return false;
@@ -51,7 +51,7 @@ class ScratchAreas {
     bool used = false;
     bool retired = false;
     Stream stream = nullptr;
-    TicketRing::Range tickets;  // of the last launch, after which all earlier ones are over
+    TicketRing::Range tickets;  // of the last launch; once they are written, all earlier launches are complete
   };
 
   Area* Find(Stream stream, const TicketRing& ring) {

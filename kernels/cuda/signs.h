@@ -9,7 +9,7 @@ namespace stepwatch::kernels::cuda {
 // Tiles are cut as if elements had two bytes, whatever the dtypes.
 inline constexpr int kSignBytes = 2;
 
-// Codes of magnitudes above this are NaN; for integers nothing is.
+// Codes with a magnitude above this are NaN; integers have no such code.
 STEPWATCH_DEVICE uint64_t NanAbove(DType dtype) {
   switch (dtype) {
     case DType::kFloat64: return 0x7ff0000000000000;
@@ -35,7 +35,7 @@ STEPWATCH_DEVICE int BytesOf(DType dtype) {
   }
 }
 
-// The sign of a number of `bits` bits: a float or an integer, both with their sign on top, unless it has none.
+// The sign of a number of `bits` bits: a float or an integer, both with the sign on top, unless unsigned.
 STEPWATCH_DEVICE int SignOf(uint64_t code, int bits, DType dtype) {
   if (dtype == DType::kUInt8 || dtype == DType::kBool) return code != 0 ? 1 : 0;
   const bool negative = (code >> (bits - 1) & 1) != 0;
@@ -88,7 +88,7 @@ STEPWATCH_DEVICE bool InVectors(const Tile& a, const Tile& b) {
          (a.dtype == DType::kFloat32 || a.dtype == DType::kFloat16 || a.dtype == DType::kBFloat16);
 }
 
-// The share of `thread` in a tile of both.
+// The share of `thread` in a tile of both tensors.
 STEPWATCH_DEVICE int MultiplySigns(const Tile& a, const Tile& b, int thread) {
   int sum = 0, done = 0;
   if (InVectors(a, b)) {

@@ -29,7 +29,7 @@ TicketRing::Range TicketRing::Reserve(size_t count) noexcept {
   bool advanced = false;
   for (;;) {
     const uint64_t tail = tail_.load(std::memory_order_acquire);
-    // Another thread may have moved both since: then the exchange fails.
+    // Another thread may have moved both; then the exchange fails.
     const uint64_t used = head - tail > slots() ? slots() : head - tail;
     const size_t free = static_cast<size_t>(slots() - used);
     if (free < count && !advanced) {
@@ -57,8 +57,8 @@ void TicketRing::Cancel(uint64_t ticket) noexcept {
 
 bool TicketRing::AllWritten(const Range& range) const noexcept {
   for (size_t i = 0; i < range.count; ++i) {
-    // A later ticket in the slot means that this one was written long ago; the difference is signed for the turn of
-    // the numbers.
+    // A later ticket in the slot proves that this one was written long ago; the difference is signed because numbers
+    // wrap.
     const int64_t behind = static_cast<int64_t>(range.first + i + 1 - Sequence(range.first + i));
     if (behind > 0) return false;
   }

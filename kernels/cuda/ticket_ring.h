@@ -1,8 +1,8 @@
-// Which result slot belongs to whom: ticket t has slot t modulo their number.
+// Assigns result slots: ticket t has slot t modulo their number.
 //
-// Threads of the trainer reserve, one reader takes and discards; nobody waits or locks. A slot is used again when the
-// ticket before it was taken, or was discarded and written. A reader that leaves one ticket lying therefore stops the
-// ring after one turn: then nothing can be reserved, which is its way to say that it is late.
+// Threads of the trainer reserve; one reader takes and discards; no call waits or locks. A slot is reused when its
+// previous ticket was taken, or was discarded and written. A ticket that the reader leaves unread stops the ring after
+// one turn: Reserve then returns none, which reports that the reader is late.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace stepwatch::kernels::cuda {
 
 class TicketRing {
  public:
-  // `results` has `slots` entries, a power of two, all zero. `first` is where tickets begin (for tests).
+  // `results` has `slots` entries, a power of two, all zero. `first` is the first ticket (for tests).
   TicketRing(ResultSlot* results, size_t slots, uint64_t first = 0);
 
   struct Range {
@@ -26,20 +26,20 @@ class TicketRing {
 
   // --- threads of the trainer ---
 
-  // Tickets in a row: `count`, or as many as there are.
+  // Consecutive tickets: `count`, or as many as are free.
   Range Reserve(size_t count) noexcept;
-  // The result is known without the device.
+  // Stores a result that is known without the device.
   void Answer(uint64_t ticket, const Partial& totals) noexcept;
-  // Nobody was told of this ticket, and no launch writes to it.
+  // Returns a ticket that was not handed out and that no launch writes to.
   void Cancel(uint64_t ticket) noexcept;
-  // The device is through with all of them.
+  // True if the device has written all of them.
   bool AllWritten(const Range& range) const noexcept;
 
   // --- the reader ---
 
-  // The result is there and was not taken yet.
+  // True if the result is present and was not taken yet.
   bool IsReady(uint64_t ticket) const noexcept;
-  // True once for a ticket, when it is ready. Its slot may then be reserved again.
+  // Returns true once per ticket, when it is ready. Its slot may then be reserved again.
   bool Take(uint64_t ticket, Partial* totals) noexcept;
   void Discard(uint64_t ticket) noexcept;
 
@@ -55,7 +55,7 @@ class TicketRing {
 
   ResultSlot* const results_;
   const uint64_t mask_;
-  // Of each slot the last ticket that the host is through with, and how: (ticket + 1) * 2 + Ending.
+  // For each slot, the last ticket that the host has finished, and how: (ticket + 1) * 2 + Ending.
   std::vector<std::atomic<uint64_t>> ended_;
   alignas(64) std::atomic<uint64_t> head_;  // the next ticket
   alignas(64) std::atomic<uint64_t> tail_;  // all before it are free

@@ -1,4 +1,4 @@
-// One thread's walk over a tile: which vectors are its own, and how their bytes are found in each layout.
+// One thread's walk over a tile: its vectors, and how their bytes are found in each layout.
 #pragma once
 
 #include "kernels/cuda/accumulate.h"
@@ -9,11 +9,11 @@
 
 namespace stepwatch::kernels::cuda {
 
-// The part of a tensor that one block reads at a time.
+// The part of a tensor that one block reads at once.
 struct Tile {
   const char* data;  // of the tensor
   int64_t count;     // elements of the tensor
-  int64_t first;     // its first element's number in the tensor
+  int64_t first;     // index of its first element in the tensor
   int elements;      // 1 to a tile's full count
   Access access;
   DType dtype;
@@ -41,7 +41,7 @@ STEPWATCH_DEVICE int64_t Divide(int64_t i, int64_t size) {
   return static_cast<int64_t>(quotient);
 }
 
-// Where number `i` of a row-major walk lies, in bytes.
+// The byte offset of index `i` of a row-major walk.
 STEPWATCH_DEVICE int64_t OffsetOf(const Shape& shape, int64_t i) {
   int64_t offset = 0;
   STEPWATCH_NO_UNROLL for (int dim = static_cast<int>(shape.ndim) - 1; dim > 0; --dim) {
@@ -52,7 +52,7 @@ STEPWATCH_DEVICE int64_t OffsetOf(const Shape& shape, int64_t i) {
   return offset + i * shape.strides[0];
 }
 
-// One element at an address that is a multiple of its size, or at any (`bytewise`).
+// Loads one element from an aligned address, or from any (`bytewise`).
 template <int kElementBytes>
 STEPWATCH_DEVICE uint64_t LoadElement(const char* address, bool bytewise) {
   if constexpr (kElementBytes == 1) return Load1(address);
@@ -90,7 +90,7 @@ STEPWATCH_DEVICE uint64_t GetElement(const Vector& vector, int i) {
   }
 }
 
-// 16 bytes at any address, from the two aligned vectors that they lie in.
+// Loads 16 bytes from any address, out of the two aligned vectors that hold them.
 STEPWATCH_DEVICE Vector LoadAcross(const char* address) {
   const uint32_t shift = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address) % kVectorBytes);
   const Vector low = LoadVector(address - shift), high = LoadVector(address - shift + kVectorBytes);
@@ -99,7 +99,7 @@ STEPWATCH_DEVICE Vector LoadAcross(const char* address) {
     words[i] = low.words[i];
     words[i + 4] = high.words[i];
   }
-  // By words in two steps, so that no index depends on the address: that would put the array into memory.
+  // Shifts by words in two steps, so that no index depends on the address: that would put the array into memory.
   STEPWATCH_UNROLL for (int i = 0; i < 6; ++i) words[i] = (shift & 8) != 0 ? words[i + 2] : words[i];
   STEPWATCH_UNROLL for (int i = 0; i < 5; ++i) words[i] = (shift & 4) != 0 ? words[i + 1] : words[i];
   Vector vector;
@@ -110,8 +110,8 @@ STEPWATCH_DEVICE Vector LoadAcross(const char* address) {
   return vector;
 }
 
-// A vector of the tile of which `count` elements, from number `first` of the tensor, are there. The others are zero
-// bits, which change no sum.
+// Loads a partial vector: `count` elements, from index `first` of the tensor. The others are zero bits, which change no
+// sum.
 template <int kElementBytes>
 STEPWATCH_DEVICE Vector LoadSome(const Tile& tile, int64_t first, int count) {
   constexpr int kCount = kVectorElements<kElementBytes>;
@@ -119,7 +119,7 @@ STEPWATCH_DEVICE Vector LoadSome(const Tile& tile, int64_t first, int count) {
   if (tile.access == Access::kStridedVectors) offset = OffsetOf(*tile.shape, first / kCount);
   if (count == kCount && (tile.access == Access::kVectors || tile.access == Access::kStridedVectors))
     return LoadVector(tile.data + offset);
-  // Not the first nor the last of the tensor, beyond which nothing may be read.
+  // Neither the first nor the last vector of the tensor, beyond which reading is forbidden.
   if (tile.access == Access::kNarrow && first >= kCount && first + 2 * kCount <= tile.count)
     return LoadAcross(tile.data + offset);
   Vector vector{};
@@ -134,7 +134,7 @@ STEPWATCH_DEVICE Vector LoadSome(const Tile& tile, int64_t first, int count) {
   return vector;
 }
 
-// The vector with its first element in place of those that are not there, which changes no extreme.
+// Fills the absent elements with the first one, which changes no extreme.
 template <int kElementBytes>
 STEPWATCH_DEVICE Vector FillUp(const Vector& vector, int count) {
   Vector filled{};
@@ -165,7 +165,7 @@ STEPWATCH_DEVICE void AddVector(const Vector& vector, const ZeroRule& rule, DTyp
   acc->zeros += Format::CountZeros(vector, rule, dtype);
 }
 
-// Zeros among the first `count` elements: a vector of nothing but the first tells how the others were counted.
+// Counts zeros among the first `count` elements: a vector of copies of the first shows how the others were counted.
 template <class Format>
 STEPWATCH_DEVICE uint32_t CountZerosOfSome(const Vector& filled, int count, const ZeroRule& rule, DType dtype) {
   constexpr int kCount = kVectorElements<Format::kElementBytes>;
@@ -176,7 +176,7 @@ STEPWATCH_DEVICE uint32_t CountZerosOfSome(const Vector& filled, int count, cons
 
 template <class Format>
 STEPWATCH_DEVICE void AddTile(const Tile& tile, int thread, const ZeroRule& rule, typename Format::Acc* acc) {
-  constexpr int kInFlight = Format::kFewRegisters ? 2 : 4;  // with four, the 4 blocks of an SM wait for 64 KB
+  constexpr int kInFlight = Format::kFewRegisters ? 2 : 4;  // with four, the 4 blocks of an SM have 64 KB in flight
   if (tile.access == Access::kVectors && tile.elements == kTileElements<Format::kElementBytes>) {
     const char* address = tile.data + tile.first * Format::kElementBytes + thread * kVectorBytes;
     STEPWATCH_NO_UNROLL for (int v = 0; v < kVectorsPerThread; v += kInFlight) {
@@ -195,7 +195,7 @@ STEPWATCH_DEVICE void AddTile(const Tile& tile, int thread, const ZeroRule& rule
   });
 }
 
-// Zero bits are finite, so the padded end needs no care.
+// Zero bits are finite, so the padded end needs no special case.
 template <class Format>
 STEPWATCH_DEVICE NonFinite CountNonFinite(const Tile& tile, int thread) {
   NonFinite found;

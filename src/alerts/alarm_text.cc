@@ -25,7 +25,7 @@ bool IsPlain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
 }
 
-// With quotes. What is not UTF-8 is replaced.
+// Appends the text in quotes. Invalid UTF-8 is replaced.
 void AppendJsonString(std::string_view text, std::string* json) {
   if (!IsPlain(text)) {
     json->append(nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));

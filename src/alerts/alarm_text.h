@@ -1,4 +1,4 @@
-// Alarms as people and tools read them: the sentence of a log line, the entry of anomaly.json. Pure.
+// Texts of alarms: the sentence of a log line, the entry of anomaly.json. Pure.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace stepwatch::alerts {
 
-// Who raises alarms: what msProbe's analysis orders them by, besides step and call.
+// Source of an alarm: the keys by which msProbe's analysis sorts alarms, besides step and call.
 struct AlarmOrigin {
   int rank = 0;
   int pp_stage = 0;              // pipeline stage of the rank, 0 without pipeline parallelism
-  std::vector<int> group_mates;  // ranks of the group that the front end was given
+  std::vector<int> group_mates;  // ranks of the front end's group
 };
 
 struct AlarmText {
@@ -27,8 +27,8 @@ AlarmText TextOf(const RecordLayout& layout, const Record& record, const alerts:
 
 // Appends one member of the object in anomaly.json, indented, without a comma. Its key is
 // "{tag}_{statistic}_step_{step}_call_{call_id}". call_id is the position of the record among those of its step, in the
-// order in which they were produced; records that were dropped leave no gap. Quick: when a model has turned to NaN
-// every value of every step comes here, and rows wait meanwhile.
+// order of production; dropped records leave no gap. Must be fast: when a model has diverged to NaN, every value of
+// every step is an alarm, and rows wait meanwhile.
 void AppendAnomaly(const RecordLayout& layout, const Record& record, const alerts::Alarm& alarm,
                    const AlarmOrigin& origin, const AlarmText& text, std::string* entry);
 

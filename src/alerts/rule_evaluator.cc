@@ -41,7 +41,7 @@ bool Hits(const Rule& rule, Stat stat, double number, double mean) {
   return rule.threshold && size > mean * (1 + *rule.threshold);
 }
 
-// The rule that makes the alarm, if one does. `mean` is that of the history before the value, and after it on return.
+// The rule that raises the alarm, if any. `mean` is the mean of the history before the value, and after it on return.
 struct Judgement {
   const Rule* hit = nullptr;
   double mean = 0;

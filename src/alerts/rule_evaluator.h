@@ -1,18 +1,17 @@
-// The rules of `alert` over step frames: values in, alarms out. No files, no clock, no text.
+// Evaluates the rules of `alert` on step frames: values in, alarms out. No files, no clock, no text.
 //
 // The history of a series (one tag and one statistic) is a moving mean of absolute values:
-//   mean := |v| at first, then 0.99 * mean + 0.01 * |v|, after v was judged, whatever the judgement was.
-// What does not enter it:
-//   NaN and infinities, which would spoil it for good;
-//   zeros at its beginning: a mean of zero is no scale, everything would be above it. The first value that is not zero
+//   mean := |v| at first, then 0.99 * mean + 0.01 * |v|, updated after v was judged, for every judgement.
+// Excluded from it:
+//   NaN and infinities, which would ruin it permanently;
+//   zeros at its beginning: with a mean of zero, every value would be above it. The first value that is not zero
 //   starts the history and is not judged by AnomalyTurbulence.
 //
-// AnomalyTurbulence: |v| > mean * (1 + threshold), for the statistics norm and mean alone; to the others it does not
-// apply, so later rules are tried. AnomalyNan: v is NaN, or |v| > threshold if it has one. The first rule that hits
-// makes the alarm.
+// AnomalyTurbulence: |v| > mean * (1 + threshold), only for the statistics norm and mean; for the others later rules
+// are tried. AnomalyNan: v is NaN, or |v| > threshold if it has one. The first rule that matches raises the alarm.
 //
-// Never judged: shape, dtype and id, which are no measures; missing tensors, and statistics that are NaN because the
-// tensor has too few elements for them. Neither says that a NaN was seen.
+// Never judged: shape, dtype and id, which are not measures; missing tensors, and statistics that are NaN because the
+// tensor has too few elements for them, since neither means that the data contained a NaN.
 #pragma once
 
 #include <array>
@@ -38,17 +37,17 @@ std::optional<RuleKind> RuleFromName(const std::string& name);
 
 struct Rule {
   RuleKind kind = RuleKind::kNan;
-  std::optional<double> threshold;  // AnomalyTurbulence does nothing without one
+  std::optional<double> threshold;  // without one, AnomalyTurbulence never matches
 };
 
 struct Alarm {
   RuleKind rule = RuleKind::kNan;
   size_t position = 0;  // of the record in its frame
   StatValue value;
-  double mean = 0;  // of the history before this value; NaN: there was none
+  double mean = 0;  // mean of the history before this value; NaN: no history
 };
 
-// One run's histories: they outlive plans. A series that a later plan takes up again goes on.
+// Histories of one run: they outlive plans. A series that a later plan collects again continues.
 class RuleEvaluator {
  public:
   // Frames in step order. Alarms in the order of records and, within a record, of its values.
@@ -56,7 +55,7 @@ class RuleEvaluator {
 
  private:
   using Means = std::array<double, kStatCount>;  // by Stat; NaN: no history yet
-  // What is left of a tag when rank and plan are taken away. `place` numbers kind, chunk and name for the whole run.
+  // A tag without rank and plan. `place` numbers kind, chunk and name for the whole run.
   struct Series {
     uint32_t place = 0;
     int32_t micro_step = 0;
@@ -68,7 +67,7 @@ class RuleEvaluator {
   struct SeriesHash {
     size_t operator()(const Series& series) const;
   };
-  using Place = std::tuple<SiteKind, bool, int, std::string>;  // with or without micro-step are different tags
+  using Place = std::tuple<SiteKind, bool, int, std::string>;  // sites with and without micro-steps have different tags
 
   void NumberPlaces(const RecordLayout& layout);
   Means& MeansOf(const RecordLayout& layout, const Record& record);

@@ -1,8 +1,8 @@
 // A queue of fixed size between threads that never wait for each other.
 //
-// Any number of threads may push, exactly one pops. Neither waits, locks or allocates; what finds the queue full is
-// refused. The scheme is the bounded queue with a sequence number in each cell: a cell at position p is free for the
-// writer of p when its sequence is p, and full for the reader of p when it is p + 1.
+// Any number of threads may push, exactly one pops. Neither waits, locks or allocates; a push to a full queue fails.
+// The scheme is the bounded queue with a sequence number in each cell: a cell at position p is free for the writer of p
+// when its sequence is p, and full for the reader of p when it is p + 1.
 #pragma once
 
 #include <atomic>
@@ -13,18 +13,18 @@
 
 namespace stepwatch::base {
 
-// T is copied with nobody else looking, and must not throw at it.
+// T is copied by one thread at a time; its copy must not throw.
 template <class T>
 class BoundedQueue {
  public:
-  // `places` is rounded up to a power of two.
+  // Rounds `places` up to a power of two.
   explicit BoundedQueue(size_t places) : mask_(std::bit_ceil(places) - 1), cells_(new Cell[mask_ + 1]) {
     for (size_t i = 0; i <= mask_; ++i) cells_[i].sequence.store(i, std::memory_order_relaxed);
   }
   BoundedQueue(const BoundedQueue&) = delete;
   BoundedQueue& operator=(const BoundedQueue&) = delete;
 
-  // Leaves so many places to others. False: there is no room.
+  // Keeps `keep_free` places for other callers. Returns false if there is no room.
   template <class U>
   bool TryPush(const U& payload, size_t keep_free = 0) noexcept {
     uint64_t position = tail_.load(std::memory_order_relaxed);
@@ -42,7 +42,7 @@ class BoundedQueue {
   }
 
   // --- the one thread that pops ---
-  // False: nothing there yet.
+  // Returns false if the queue is empty.
   bool Pop(T* entry) noexcept {
     const uint64_t position = head_.load(std::memory_order_relaxed);
     Cell& cell = cells_[position & mask_];
@@ -52,7 +52,7 @@ class BoundedQueue {
     head_.store(position + 1, std::memory_order_release);
     return true;
   }
-  // True: Pop would find nothing.
+  // True if Pop would fail.
   bool Empty() const noexcept {
     const uint64_t position = head_.load(std::memory_order_relaxed);
     return cells_[position & mask_].sequence.load(std::memory_order_acquire) != position + 1;

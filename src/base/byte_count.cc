@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kUnits = "KMGT";
 constexpr double kStep = 1024;
 
-// 1 for no unit at all, "B" included.
+// Factor of a unit, "B" included; 1 for an empty unit.
 std::optional<double> FactorOf(std::string_view unit) {
   std::string upper;
   for (const char c : unit) upper += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));

@@ -1,4 +1,4 @@
-// A number of bytes that many share, so that all of them together hold no more.
+// A byte budget shared by several owners, so that all of them together stay within it.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace stepwatch::base {
 
-// Of one thread. A copy is the same room.
+// Not thread-safe. Copies share the budget.
 class ByteRoom {
  public:
-  // Gives its bytes back when it goes. May outlive the room.
+  // Returns its bytes when destroyed. May outlive the room.
   class Share {
    public:
     Share(Share&& other) noexcept : left_(std::move(other.left_)), bytes_(std::exchange(other.bytes_, 0)) {}
@@ -33,7 +33,7 @@ class ByteRoom {
   };
 
   explicit ByteRoom(size_t bytes) : left_(std::make_shared<size_t>(bytes)) {}
-  // Nothing: that much is not left.
+  // nullopt if fewer bytes are left.
   std::optional<Share> Take(size_t bytes) {
     if (bytes > *left_) return std::nullopt;
     return Share(left_, bytes);

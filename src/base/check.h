@@ -1,6 +1,6 @@
-// Checks for what only we can cause. A failed check is a bug of Stepwatch: it says where and ends the process, because
-// going on would corrupt what the user trusts. What users, files or the operating system can cause is a Status, never a
-// check.
+// Checks of internal invariants. A failed check is a bug of Stepwatch: it prints the place and ends the process,
+// because continuing would corrupt data that the user trusts. Faults of users, files or the operating system are a
+// Status, never a check.
 #pragma once
 
 namespace stepwatch::base {

@@ -45,7 +45,7 @@ bool IsBelow(const std::string& path, const std::string& root) {
   return path.compare(0, root.size(), root) == 0 && (path.size() == root.size() || path[root.size()] == '/');
 }
 
-// There is no openat2 (ENOSYS), a filter of system calls says no (EPERM), or the kernel does not know a flag (EINVAL).
+// openat2 is missing (ENOSYS), blocked by a seccomp filter (EPERM), or the kernel lacks a flag (EINVAL).
 bool LacksOpenat2(int error_number) {
   return error_number == ENOSYS || error_number == EPERM || error_number == EINVAL;
 }
@@ -106,16 +106,16 @@ int ConfinedFiles::WalkTo(const std::string& relative, int flags, mode_t mode) {
       const int error_number = errno;
       struct stat about = {};
       const bool is_link = files_.StatAt(here(), parts[i].c_str(), &about) == 0 && S_ISLNK(about.st_mode);
-      return Fail(is_link ? ELOOP : error_number);  // O_DIRECTORY calls a link no directory
+      return Fail(is_link ? ELOOP : error_number);  // with O_DIRECTORY a link fails with ENOTDIR
     }
     directory = UniqueFd(next);
   }
   const char* const name = parts.empty() ? "." : parts.back().c_str();
-  // With O_PATH a link itself would be opened, with O_DIRECTORY it is called no directory.
+  // O_PATH would open the link itself, and O_DIRECTORY would report ENOTDIR.
   struct stat about = {};
   if (files_.StatAt(here(), name, &about) == 0 && S_ISLNK(about.st_mode)) {
-    const bool wants_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
-    return Fail(wants_new ? EEXIST : ELOOP);
+    const bool must_be_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
+    return Fail(must_be_new ? EEXIST : ELOOP);
   }
   return files_.OpenAt(here(), name, flags, mode);
 }
@@ -147,7 +147,7 @@ Status ConfinedFiles::Check(const std::string& path) {
     }
     if (errno == ELOOP) return outside("goes through a symbolic link, which may lead out of");
     const size_t slash = relative.rfind('/');
-    if (errno != ENOENT || slash == std::string::npos) return Status();  // whoever writes there is told why it fails
+    if (errno != ENOENT || slash == std::string::npos) return Status();  // the write itself reports why it fails
     relative.resize(slash);
   }
 }

@@ -1,12 +1,12 @@
-// A file system that ends at a root directory: no path leads out of it, neither by its text nor by links that somebody
-// puts in its way.
+// A file system confined to a root directory: no path leads out of it, neither by its text nor through symbolic links
+// placed there by others.
 //
 // The root is opened once; every path is looked up from that descriptor, by openat2 with RESOLVE_BENEATH and
-// RESOLVE_NO_SYMLINKS or, where there is no openat2 (an old kernel, a container's filter), part by part with
-// O_NOFOLLOW. A path that leaves the root fails with EXDEV, one with a symbolic link behind the root with ELOOP. Links
-// on the way to the root itself, and mounts below it, are those of whoever has set up the root.
+// RESOLVE_NO_SYMLINKS or, without openat2 (an old kernel, a container's filter), part by part with O_NOFOLLOW. A path
+// that leaves the root fails with EXDEV, one with a symbolic link below the root with ELOOP. Links on the way to the
+// root itself, and mounts below it, are trusted as the administrator's choice.
 //
-// It is a FileSystem and no FileSystemWrapper, so that the compiler refuses a call that is not confined.
+// It derives from FileSystem, not FileSystemWrapper, so that the compiler rejects a call that is not confined.
 #pragma once
 
 #include <memory>
@@ -21,13 +21,14 @@ namespace stepwatch::base {
 
 class ConfinedFiles final : public FileSystem {
  public:
-  // Makes the root if it is not there. Relative paths, this one too, are those of the directory that the process is in
-  // at this moment. `files` outlives what is returned.
+  // Creates a missing root. Relative paths, including `root`, are resolved in the working directory of this moment.
+  // `files` must outlive the result.
   static Result<std::unique_ptr<ConfinedFiles>> Open(const std::string& root, FileSystem& files = Real());
 
-  // As it was given, made absolute.
+  // As given, made absolute.
   const std::string& root() const { return root_paths_.front(); }
-  // Ok if files can be put at the path, which need not exist, or below it. Otherwise says what leads out of the root.
+  // Ok if files can be put at the path, which need not exist, or below it. Otherwise the error describes how the path
+  // leaves the root.
   Status Check(const std::string& path);
 
   int Open(const char* path, int flags, mode_t mode) override;
@@ -42,7 +43,7 @@ class ConfinedFiles final : public FileSystem {
   int RemoveDirectory(const char* path) override;
   int List(const char* path, std::vector<std::string>* names) override;
 
-  // No writer needs these: EOPNOTSUPP.
+  // Not needed by any writer: EOPNOTSUPP.
   int Access(const char* path, int mode) override;
   int ChangeOwnerAt(const char* path, uid_t user, gid_t group) override;
   int ChangeModeAt(const char* path, mode_t mode) override;
@@ -51,7 +52,7 @@ class ConfinedFiles final : public FileSystem {
   int MakeUniqueDirectory(char* pattern) override;
   int AddWatch(int queue, const char* path, uint32_t mask) override;
 
-  // What a descriptor names was confined when it was opened.
+  // The file of a descriptor was confined when it was opened.
   int Close(int fd) override { return files_.Close(fd); }
   ssize_t Read(int fd, void* bytes, size_t count, off_t offset) override {
     return files_.Read(fd, bytes, count, offset);
@@ -99,7 +100,7 @@ class ConfinedFiles final : public FileSystem {
   int ListAt(int directory, std::vector<std::string>* names) override { return files_.ListAt(directory, names); }
 
  private:
-  // The directory that holds a path, open, and its name there.
+  // The open directory that holds a path, and its name there.
   struct Place {
     UniqueFd directory;
     std::string name;
@@ -109,7 +110,7 @@ class ConfinedFiles final : public FileSystem {
       : files_(files), working_directory_(working_directory) {}
 
   std::string Absolute(const std::string& path) const;
-  // -1 and EXDEV: the path leads out of the root.
+  // Returns -1 and EXDEV if the path leads out of the root.
   int Relative(const char* path, std::string* relative) const;
   int OpenRelative(const std::string& relative, int flags, mode_t mode);
   int WalkTo(const std::string& relative, int flags, mode_t mode);
@@ -118,7 +119,7 @@ class ConfinedFiles final : public FileSystem {
 
   FileSystem& files_;
   const std::string working_directory_;
-  std::vector<std::string> root_paths_;  // as it was given and, if that differs, without links
+  std::vector<std::string> root_paths_;  // as given and, if that differs, without links
   UniqueFd root_;
 };
 

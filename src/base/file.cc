@@ -85,8 +85,8 @@ Status ReplaceFile(const std::string& path, std::string_view bytes, FileSystem& 
   Result<UniqueFd> fd = Open(temporary, O_WRONLY | O_CREAT | O_EXCL, 0644, files);
   if (!fd.ok()) return fd.status();
   Status written = WriteAll(fd.value().get(), bytes, files);
-  // Network file systems tell of a full disk only here. Never repeated after EINTR: the descriptor is gone all the
-  // same.
+  // Network file systems report a full disk only here. Never repeated after EINTR, because the descriptor is closed
+  // even then.
   if (files.Close(fd.value().Release()) != 0 && errno != EINTR && written.ok())
     written = ErrnoStatus("cannot write", temporary, errno);
   if (written.ok() && files.Rename(temporary.c_str(), path.c_str()) != 0)

@@ -1,6 +1,6 @@
-// Whole files and directories, over the calls of a FileSystem, with a Status for each failure.
+// Operations on whole files and directories, over the calls of a FileSystem, with a Status for each failure.
 //
-// Thread-safe; nothing here keeps state. Interrupted calls (EINTR) are repeated.
+// Thread-safe and stateless. Interrupted calls (EINTR) are repeated.
 #pragma once
 
 #include <sys/types.h>
@@ -40,21 +40,21 @@ Status ErrnoStatus(std::string_view what, std::string_view path, int error_numbe
 // open(2) with O_CLOEXEC added.
 Result<UniqueFd> Open(const std::string& path, int flags, mode_t mode = 0644, FileSystem& files = FileSystem::Real());
 
-// The rest of the descriptor from offset 0, at most `bytes_max`; more is kExhausted.
+// Reads the rest of the descriptor from offset 0, at most `bytes_max`; a longer file is kExhausted.
 Result<std::string> ReadAll(int fd, size_t bytes_max, FileSystem& files = FileSystem::Real());
 Result<std::string> ReadFile(const std::string& path, size_t bytes_max, FileSystem& files = FileSystem::Real());
 
 // Writes all of `bytes` at the descriptor's position.
 Status WriteAll(int fd, std::string_view bytes, FileSystem& files = FileSystem::Real());
 
-// Replaces `path` whole: a temporary name beside it (prefix ".stepwatch-"), then rename. Readers see the old or the
-// new. After a failure the old one stands and the temporary name is gone.
+// Replaces `path` whole: a temporary name beside it (prefix ".stepwatch-"), then rename. Readers see the old file or
+// the new. After a failure the old one stays and the temporary name is removed.
 Status ReplaceFile(const std::string& path, std::string_view bytes, FileSystem& files = FileSystem::Real());
 
 // mkdir -p.
 Status MakeDirectories(const std::string& path, FileSystem& files = FileSystem::Real());
 
-// Follow links; false as well if the path cannot be looked up.
+// Follow links; false also if the path cannot be looked up.
 bool Exists(const std::string& path, FileSystem& files = FileSystem::Real());
 bool IsDirectory(const std::string& path, FileSystem& files = FileSystem::Real());
 

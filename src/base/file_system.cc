@@ -20,18 +20,18 @@
 namespace stepwatch::base {
 namespace {
 
-// The system call itself: glibc before 2.28 and musl have no wrapper.
+// Calls the kernel directly: glibc before 2.28 and musl have no wrapper.
 int RenameAt2(const char* from, const char* to, unsigned flags) {
   return static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags));
 }
 
-// Takes the stream. Null: it could not be opened.
+// Owns the stream. Null: it could not be opened.
 int ListAll(DIR* stream, std::vector<std::string>* names) {
   const auto close = [](DIR* directory) { ::closedir(directory); };
   const std::unique_ptr<DIR, decltype(close)> directory(stream, close);
   if (directory == nullptr) return -1;
   for (;;) {
-    errno = 0;  // readdir tells the end and a failure apart by errno alone
+    errno = 0;  // readdir reports the end and a failure alike, except for errno
     const dirent* entry = ::readdir(directory.get());
     if (entry == nullptr) return errno == 0 ? 0 : -1;
     if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0)
@@ -106,7 +106,7 @@ class RealFileSystem final : public FileSystem {
   int OpenBeneath(int directory, const char* path, int flags, mode_t mode) override {
     open_how how = {};
     how.flags = static_cast<unsigned>(flags);
-    how.mode = (flags & O_CREAT) != 0 ? mode : 0;  // a mode of nothing is refused
+    how.mode = (flags & O_CREAT) != 0 ? mode : 0;  // openat2 rejects a mode without O_CREAT
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
     return static_cast<int>(::syscall(SYS_openat2, directory, path, &how, sizeof how));
   }
@@ -128,7 +128,7 @@ class RealFileSystem final : public FileSystem {
     return ::mkdirat(directory, name, mode);
   }
   int ListAt(int directory, std::vector<std::string>* names) override {
-    // A descriptor of its own: reading moves the position, and closing the stream closes it.
+    // A separate descriptor: reading moves the position, and closing the stream closes it.
     const int own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (own < 0) return -1;
     DIR* const stream = ::fdopendir(own);
@@ -142,7 +142,7 @@ class RealFileSystem final : public FileSystem {
 }  // namespace
 
 FileSystem& FileSystem::Real() {
-  // Never destroyed: threads of ours may outlive main.
+  // Never destroyed: threads of the monitor may outlive main.
   static FileSystem& real = *new RealFileSystem;
   return real;
 }

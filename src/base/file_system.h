@@ -1,10 +1,11 @@
 // The file system: one virtual function for each system call that the project makes on files.
 //
-// Whoever opens, reads, writes, renames, links, removes or lists files takes a FileSystem, with FileSystem::Real() as
-// the default. A test derives from FileSystemWrapper and overrides the one call that shall fail, block or be counted.
+// Code that opens, reads, writes, renames, links, removes or lists files has a FileSystem parameter, with
+// FileSystem::Real() as the default. A test derives from FileSystemWrapper and overrides the one call that must fail,
+// block or be counted.
 //
-// Each function is the POSIX call named beside it: -1 and errno on failure, and EINTR is the caller's matter (see
-// RepeatInterrupted). Functions that answer with a Status, and the usual loops, are in base/file.h.
+// Each function is the POSIX call named beside it: it returns -1 and errno on failure, and the caller handles EINTR
+// (see RepeatInterrupted). Functions that return a Status, and the usual loops, are in base/file.h.
 #pragma once
 
 #include <sys/stat.h>
@@ -18,7 +19,7 @@
 
 namespace stepwatch::base {
 
-// Thread-safe: any thread may call any function at any time. A FileSystem outlives whatever holds a reference to it.
+// Thread-safe: any thread may call any function at any time. A FileSystem outlives all references to it.
 class FileSystem {
  public:
   FileSystem() = default;
@@ -26,7 +27,7 @@ class FileSystem {
   FileSystem(const FileSystem&) = delete;
   FileSystem& operator=(const FileSystem&) = delete;
 
-  // The operating system's. It keeps no state.
+  // The operating system's file system. Stateless.
   static FileSystem& Real();
 
   // Descriptors.
@@ -54,8 +55,8 @@ class FileSystem {
   virtual ssize_t GetAttribute(int fd, const char* name, void* value, size_t size) = 0;               // fgetxattr
   virtual int SetAttribute(int fd, const char* name, const void* value, size_t size, int flags) = 0;  // fsetxattr
 
-  // fcntl F_SETLEASE with F_RDLCK, F_WRLCK or F_UNLCK. Somebody who wants in meanwhile waits, and the calling thread is
-  // sent SIGURG, which ends no process (the default, SIGIO, does).
+  // fcntl F_SETLEASE with F_RDLCK, F_WRLCK or F_UNLCK. A process that opens the file meanwhile waits, and the calling
+  // thread is sent SIGURG, which ends no process (the default, SIGIO, does).
   virtual int SetLease(int fd, int type) = 0;
   virtual int GetLease(int fd) = 0;             // fcntl F_GETLEASE
   virtual int Lock(int fd, int operation) = 0;  // flock
@@ -74,11 +75,11 @@ class FileSystem {
   virtual int MakeDirectory(const char* path, mode_t mode) = 0;  // mkdir
   virtual int MakeUniqueDirectory(char* pattern) = 0;            // mkdtemp: fills in the "XXXXXX" at the end
   virtual int RemoveDirectory(const char* path) = 0;             // rmdir
-  // Appends the names in the directory, without "." and "..", in no order. After a failure some may be missing.
+  // Appends the names in the directory, without "." and "..", unsorted. After a failure some may be missing.
   virtual int List(const char* path, std::vector<std::string>* names) = 0;
 
-  // Names below an open directory. A link in the last place is not followed, and fails with ELOOP where it is opened.
-  // openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS: `path` may have several parts.
+  // Names below an open directory. A link in the last place is not followed; opening one fails with ELOOP. openat2 with
+  // RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS: `path` may have several parts.
   virtual int OpenBeneath(int directory, const char* path, int flags, mode_t mode) = 0;
   virtual int OpenAt(int directory, const char* name, int flags, mode_t mode) = 0;  // openat with O_NOFOLLOW
   virtual int StatAt(int directory, const char* name, struct stat* about) = 0;      // fstatat, AT_SYMLINK_NOFOLLOW
@@ -89,7 +90,7 @@ class FileSystem {
   virtual int MakeDirectoryAt(int directory, const char* name, mode_t mode) = 0;
   virtual int ListAt(int directory, std::vector<std::string>* names) = 0;  // as List
 
-  // inotify_add_watch: looks `path` up, and so waits for its mount like every other call.
+  // inotify_add_watch: resolves `path`, so it may block on its mount like every other call.
   virtual int AddWatch(int queue, const char* path, uint32_t mask) = 0;
 };
 
@@ -146,7 +147,7 @@ class FileSystemWrapper : public FileSystem {
   FileSystem& target_;
 };
 
-// Makes a call again as long as a signal interrupts it.
+// Repeats a call as long as a signal interrupts it.
 template <class Call>
 auto RepeatInterrupted(Call call) {
   decltype(call()) result;

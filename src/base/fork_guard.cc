@@ -19,7 +19,7 @@ size_t PageBytes() {
 ForkGuard::ForkGuard() {
   void* page = ::mmap(nullptr, PageBytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   STEPWATCH_CHECK(page != MAP_FAILED);
-  // Linux 4.14 and later; without it a child takes itself for the owner, which only the child's own exit would show.
+  // Linux 4.14 and later; without it a child takes itself for the owner, which only shows when the child exits.
   (void)::madvise(page, PageBytes(), MADV_WIPEONFORK);
   page_ = new (page) Page();
   page_->owner.store(true, std::memory_order_relaxed);

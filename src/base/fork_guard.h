@@ -1,7 +1,7 @@
-// Tells a process from its forked children, for the price of one load.
+// Distinguishes a process from its forked children, for the price of one load.
 //
-// The flag lies in a page of its own that the kernel hands to a child zeroed (MADV_WIPEONFORK), so a child sees "not
-// mine" without a handler, a system call or a lock.
+// The flag lies in a page of its own that the kernel zeroes in a child (MADV_WIPEONFORK), so a child sees false without
+// a handler, a system call or a lock.
 #pragma once
 
 #include <atomic>

@@ -34,7 +34,7 @@ Status CheckFound(const std::string& path, const struct stat& about, std::option
 
 }  // namespace
 
-// Asked before it is opened as well: to open a FIFO or a device is felt at its other end.
+// Checked before opening as well: opening a FIFO or a device has effects at its other end.
 Result<UniqueFd> OpenFound(const std::string& path, int flags, std::optional<uid_t> owner, FileSystem& files,
                            mode_t mode) {
   struct stat about = {};

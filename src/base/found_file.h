@@ -1,8 +1,8 @@
-// Files that were found, in a directory where others may have put what they like: a pipe that nobody writes to, a
-// device without an end, a link that leads elsewhere, a file of a terabyte.
+// Files found in directories where other users may have put anything: a pipe without a writer, a device without an end,
+// a link that leads elsewhere, a file of a terabyte.
 //
-// Whoever reads a file that a directory offered opens it here. A path that a person has named is read with
-// base::ReadFile, and so is what the kernel makes in /proc.
+// A file that was found in a directory is opened here. A path that a user named is read with base::ReadFile, and so are
+// files of the kernel in /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -20,30 +20,30 @@
 
 namespace stepwatch::base {
 
-// Opens a regular file, and waits for nobody. With an `owner` it is this user's, and no link in the last place is
-// followed; without, it may be anybody's, and links are followed: so do programs that a person runs on a directory.
-// kInvalid: it is no such file. `flags` as for open(2).
+// Opens a regular file without blocking. With an `owner`, the file must belong to this user, and a link in the last
+// place is not followed; without, any owner is accepted and links are followed, as programs do that a user runs on a
+// directory. kInvalid: not such a file. `flags` as for open(2).
 Result<UniqueFd> OpenFound(const std::string& path, int flags, std::optional<uid_t> owner,
                            FileSystem& files = FileSystem::Real(), mode_t mode = 0644);
 
-// The whole file, if it has at most `bytes_max`; a longer one is kExhausted, and nothing of it is read.
+// Reads the whole file; one longer than `bytes_max` is kExhausted and is not read.
 Result<std::string> ReadFound(const std::string& path, size_t bytes_max, std::optional<uid_t> owner,
                               FileSystem& files = FileSystem::Real());
 
-// The lines of an open file, in the memory of one block and one line.
+// Reads the lines of an open file in the memory of one block and one line.
 class FoundLines {
  public:
   struct Line {
     std::string_view text;     // without its line feed, valid until the next call
-    bool is_too_long = false;  // and then without a text
-    bool is_cut_off = false;   // the file ends before the line does
+    bool is_too_long = false;  // if true, `text` is empty
+    bool is_cut_off = false;   // the file ends without a line feed
   };
 
-  // Begins at the offset. `fd` and `files` outlive it.
+  // Begins at offset `from`. `fd` and `files` must outlive the object.
   FoundLines(int fd, off_t from, size_t line_bytes_max, FileSystem& files = FileSystem::Real())
       : files_(files), fd_(fd), offset_(from), line_bytes_max_(line_bytes_max) {}
 
-  // Nothing: the file ends.
+  // nullopt at the end of the file.
   Result<std::optional<Line>> Next();
 
  private:
@@ -54,15 +54,15 @@ class FoundLines {
   off_t offset_;
   const size_t line_bytes_max_;
   std::string block_;
-  size_t at_ = 0;  // of the next byte in the block
+  size_t at_ = 0;  // position of the next byte in the block
   std::string line_;
 };
 
-// The bytes of an open file as a stream, one block in memory. After a failed read the stream ends, and status() says
-// why.
+// The bytes of an open file as a stream, one block in memory. A failed read ends the stream, and status() holds the
+// error.
 class FoundStream : public std::streambuf {
  public:
-  // `fd` and `files` outlive it.
+  // `fd` and `files` must outlive the object.
   explicit FoundStream(int fd, FileSystem& files = FileSystem::Real()) : files_(files), fd_(fd) {}
 
   const Status& status() const { return status_; }

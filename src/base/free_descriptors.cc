@@ -10,7 +10,7 @@
 namespace stepwatch::base {
 namespace {
 
-// Only a process that uses nearly all of them has to be looked at for longer.
+// Only a process that uses nearly all of them needs a longer scan.
 constexpr size_t kNumbersLookedAtMax = size_t{1} << 16;
 
 }  // namespace
@@ -21,7 +21,7 @@ size_t DescriptorLimit() {
   return static_cast<size_t>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
 }
 
-// The kernel gives the lowest number that is free, so the highest ones are free as a rule.
+// The kernel assigns the lowest free number, so the highest ones are usually free.
 size_t FreeDescriptors(size_t enough) {
   const size_t limit = DescriptorLimit();
   const size_t last = limit > kNumbersLookedAtMax ? limit - kNumbersLookedAtMax : 0;

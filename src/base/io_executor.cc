@@ -13,13 +13,13 @@ constexpr std::chrono::seconds kStopTime{1};
 
 }  // namespace
 
-// The thread shares it: a detached one outlives the executor.
+// Shared with the thread: a detached one outlives the executor.
 struct IoThread::Shared {
   Mutex mutex;
   Condition changed;
   std::deque<std::function<void()>> queue STEPWATCH_GUARDED_BY(mutex);
   bool stopping STEPWATCH_GUARDED_BY(mutex) = false;
-  bool finished STEPWATCH_GUARDED_BY(mutex) = false;  // the thread touches nothing of anybody's any more
+  bool finished STEPWATCH_GUARDED_BY(mutex) = false;  // the thread accesses no other objects any more
 };
 
 IoThread::IoThread(const char* name) : name_(name), shared_(std::make_shared<Shared>()) {}
@@ -65,7 +65,7 @@ void IoThread::Run(Shared* shared) {
     lock.Unlock();
     try {
       work();
-    } catch (...) {  // whoever posted it has made sure that nothing is lost by that
+    } catch (...) {  // the poster of the work has made this harmless
     }
     work = nullptr;
     lock.Lock();

@@ -1,4 +1,4 @@
-// A thread for calls on files. A mount that hangs holds this thread and nobody else.
+// A thread for calls on files. A mount that hangs blocks only this thread.
 #pragma once
 
 #include <chrono>
@@ -9,15 +9,15 @@
 
 namespace stepwatch::base {
 
-// Runs one piece of work after the other, in the order in which they were posted.
+// Runs work items one after the other, in the order of posting.
 //
-// Work may outlive whoever posted it, when a call hangs: it owns, or shares, all that it touches, and tells its result
-// through something that may be closed by then.
+// A hanging call lets work outlive its poster: it owns, or shares, all that it touches, and reports its result through
+// an object that may be closed by then.
 class IoExecutor {
  public:
   virtual ~IoExecutor() = default;
-  // Any thread. False: the work is discarded, because too much waits or the executor was stopped. Throws, with the work
-  // discarded, if there is no memory or no thread for it.
+  // Any thread. Returns false, and discards the work, if the queue is full or the executor was stopped. Throws, with
+  // the work discarded, if there is no memory or no thread for it.
   virtual bool Post(std::function<void()> work) = 0;
 };
 
@@ -25,21 +25,21 @@ class IoExecutor {
 class IoThread final : public IoExecutor {
  public:
   using Clock = std::chrono::steady_clock;
-  // A queue that long belongs to a mount that has hung for a long time.
+  // A queue of this length means that the mount has hung for a long time.
   static constexpr size_t kQueueMax = 1024;
 
   // `name`: of the thread, at most 15 characters; a literal.
   explicit IoThread(const char* name = "stepwatch-io");
-  // Stops, and detaches the thread if that takes longer than a second.
+  // Stops, and detaches the thread if stopping takes longer than a second.
   ~IoThread() override;
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
-  // The first call starts the thread. An exception ends the work that throws it, and nothing else.
+  // The first call starts the thread. An exception ends only the work that throws it.
   bool Post(std::function<void()> work) override;
 
-  // Takes no more work, lets what was posted run, and joins the thread. False: a call still hangs at the deadline. Then
-  // work that has not begun is discarded and the thread is detached; it ends by itself when the call returns.
+  // Rejects new work, runs the posted work, and joins the thread. Returns false if a call still hangs at the deadline.
+  // Then work that has not begun is discarded and the thread is detached; it ends when the call returns.
   bool Stop(Clock::time_point deadline);
 
  private:

@@ -8,11 +8,11 @@ namespace stepwatch::base {
 namespace {
 
 constexpr double kNearPart = 0.9;
-// Steps whose rows may be under way when the limit counts as used up: one that is written, one that is measured, and
-// those until the step thread has taken the stop.
+// Steps whose rows may be in flight when the limit counts as used up: one being written, one being measured, and those
+// until the step thread sees the stop.
 constexpr uint64_t kStepsUnderWay = 4;
 
-// Of a file whose last name this is.
+// The attributes of a file if `path` is its last name.
 std::optional<struct stat> LastName(FileSystem& files, const char* path) {
   struct stat about = {};
   if (files.Lstat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_nlink != 1) return std::nullopt;
@@ -45,7 +45,7 @@ void DiskMeter::Wrote(const Inode& inode, uint64_t reserved, uint64_t written) {
   Judge();
 }
 
-// What was in the file before this run wrote to it does not count.
+// Bytes that were in the file before this run wrote to it do not count.
 void DiskMeter::GiveBack(const Inode& inode, uint64_t bytes) {
   const MutexLock lock(&mutex_);
   const auto entry = bytes_of_.find(inode);
@@ -67,8 +67,8 @@ void DiskMeter::Judge() {
   Level known = level_;
   while (known < level && !level_.compare_exchange_weak(known, level)) {
   }
-  if (told_level_ >= level) return;
-  if (!on_level_ || on_level_()) told_level_ = level;
+  if (reported_level_ >= level) return;
+  if (!on_level_ || on_level_()) reported_level_ = level;
 }
 
 ssize_t MeteredFiles::Write(int fd, const void* bytes, size_t count) {

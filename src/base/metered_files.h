@@ -1,7 +1,7 @@
-// Counts the bytes that a run has on disk, and refuses those beyond a limit.
+// Counts the bytes that a run has on disk, and rejects those beyond a limit.
 //
-// What counts is what was written through a MeteredFiles of the meter and is still there: a file that is cut back,
-// removed or replaced through one gives its bytes back. What others do to the files goes unnoticed.
+// Counted are bytes that were written through a MeteredFiles of the meter and still exist: truncating, removing or
+// replacing a file through one returns its bytes. Changes made by other processes are not seen.
 #pragma once
 
 #include <atomic>
@@ -18,29 +18,29 @@ namespace stepwatch::base {
 // Thread-safe.
 class DiskMeter {
  public:
-  // How much of the limit is used. It only rises: a collection that has ended for it does not begin again.
+  // How much of the limit is used. Only rises: a collection that ended because of it does not begin again.
   enum class Level : uint8_t { kFree, kNear, kUsedUp };
 
   explicit DiskMeter(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  // Before the first write: `on_level` is called when the level rises, by whoever writes, whom it must not keep
-  // waiting. It does not throw; false: nobody could be told, and it is called again with the next write.
+  // Must be called before the first write. The writing thread calls `on_level` when the level rises; it must neither
+  // block nor throw. If it returns false, because the report failed, it is called again with the next write.
   void OnLevel(std::function<bool()> on_level) { on_level_ = std::move(on_level); }
 
   uint64_t bytes_max() const { return bytes_max_; }
   uint64_t used() const { return used_.load(std::memory_order_relaxed); }
   Level level() const { return level_.load(std::memory_order_acquire); }
-  // Something was not written because of the limit.
+  // True if a write was rejected because of the limit.
   bool has_refused() const { return has_refused_.load(std::memory_order_relaxed); }
-  // A step of rows has taken so many bytes. The limit counts as used up when a few such steps, and what is written in
-  // any case, would not fit any more, so that the steps which are under way still do.
+  // Records the bytes of one step's rows. The limit counts as used up when a few such steps plus the unlimited writes
+  // would not fit any more, so that the steps in flight still do.
   void CountStep(uint64_t bytes);
 
  private:
   friend class MeteredFiles;
   using Inode = std::pair<dev_t, ino_t>;
 
-  // False: these bytes go beyond the limit.
+  // Returns false if these bytes exceed the limit.
   bool Reserve(uint64_t bytes, bool is_limited);
   void Wrote(const Inode& inode, uint64_t reserved, uint64_t written);
   void GiveBack(const Inode& inode, uint64_t bytes);
@@ -50,10 +50,10 @@ class DiskMeter {
   std::function<bool()> on_level_;
   std::atomic<uint64_t> used_{0};
   std::atomic<uint64_t> largest_step_{0};
-  std::atomic<uint64_t> largest_note_{0};  // of what is written in any case
+  std::atomic<uint64_t> largest_note_{0};  // of the unlimited writes
   std::atomic<bool> has_refused_{false};
   std::atomic<Level> level_{Level::kFree};
-  std::atomic<Level> told_level_{Level::kFree};
+  std::atomic<Level> reported_level_{Level::kFree};
   Mutex mutex_;
   std::map<Inode, uint64_t> bytes_of_ STEPWATCH_GUARDED_BY(mutex_);
 };
@@ -61,7 +61,7 @@ class DiskMeter {
 class MeteredFiles final : public FileSystemWrapper {
  public:
   // With `is_limited` a write beyond the meter's limit fails with EDQUOT; otherwise it is only counted. The meter and
-  // the target outlive it.
+  // the target must outlive this object.
   MeteredFiles(DiskMeter* meter, bool is_limited, FileSystem& target)
       : FileSystemWrapper(target), meter_(meter), is_limited_(is_limited) {}
 

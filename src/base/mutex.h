@@ -1,6 +1,6 @@
-// A mutex that clang can reason about: with -Wthread-safety (`./run clang`) a member that is GUARDED_BY a mutex is
-// touched only where that mutex is held. The standard's mutex has no annotations, so the analysis does not see it.
-// Other compilers see plain locks.
+// A mutex with clang's thread-safety annotations: with -Wthread-safety (`./run clang`) a member that is GUARDED_BY a
+// mutex is accessed only where that mutex is held. The standard's mutex has no annotations, so the analysis does not
+// see it. Other compilers see plain locks.
 //
 //   Mutex mutex_;
 //   int count_ STEPWATCH_GUARDED_BY(mutex_) = 0;
@@ -41,7 +41,7 @@ class STEPWATCH_THREAD_ANNOTATION(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex for as long as it lives, except between Unlock and Lock.
+// Holds a mutex for its lifetime, except between Unlock and Lock.
 class STEPWATCH_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex* mutex) STEPWATCH_ACQUIRE(mutex) : mutex_(mutex) { mutex_->Lock(); }
@@ -65,7 +65,7 @@ class STEPWATCH_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   bool is_held_ = true;
 };
 
-// Waiting gives the mutex up meanwhile and may end without a notification, so the caller looks again in a loop.
+// Waiting releases the mutex and may end without a notification, so callers check again in a loop.
 class Condition {
  public:
   void Wait(Mutex* mutex) STEPWATCH_REQUIRES(mutex) {
@@ -73,7 +73,7 @@ class Condition {
     changed_.wait(lock);
     lock.release();
   }
-  // False: the time was up.
+  // Returns false if the time is up.
   bool WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point end) STEPWATCH_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
     const std::cv_status status = changed_.wait_until(lock, end);

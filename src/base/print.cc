@@ -10,7 +10,7 @@
 namespace stepwatch::base {
 namespace {
 
-// The code of a colour that the text begins with; empty: it begins with none.
+// The colour code at the beginning of the text; empty if there is none.
 std::string_view ColourIn(std::string_view text) {
   for (const std::string_view colour : {kPlain, kBold, kDim, kRed, kGreen, kYellow})
     if (text.starts_with(colour)) return colour;

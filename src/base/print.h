@@ -1,5 +1,5 @@
-// Text for standard output and standard error, which may be a terminal: whatever names, paths and answers of others
-// hold, no control character of theirs reaches it.
+// Text for standard output and standard error, which may be a terminal: control characters in names, paths and
+// responses from other programs never reach it.
 #pragma once
 
 #include <cstdio>
@@ -8,8 +8,8 @@
 
 namespace stepwatch::base {
 
-// Writes what printf would, as TerminalText; the colours of `Coloured` stay where `out` is a terminal. False: `out` is
-// closed.
+// Prints like printf, filtered by TerminalText; the colours of `Coloured` stay if `out` is a terminal. Returns false if
+// `out` is closed.
 bool Print(std::FILE* out, const char* format, ...) __attribute__((format(printf, 2, 3)));
 bool PrintText(std::FILE* out, std::string_view text);
 // The bytes that PrintText writes.
@@ -19,7 +19,7 @@ std::string SafeText(std::FILE* out, std::string_view text);
 inline constexpr std::string_view kPlain = "\x1b[0m", kBold = "\x1b[1m", kDim = "\x1b[2m", kRed = "\x1b[31m",
                                   kGreen = "\x1b[32m", kYellow = "\x1b[33m";
 
-// `out` is a terminal that understands escape sequences: not one that shows lines alone (TERM=dumb).
+// True if `out` is a terminal that supports escape sequences, so not with TERM=dumb.
 bool UnderstandsEscapes(std::FILE* out);
 
 }  // namespace stepwatch::base

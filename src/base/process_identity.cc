@@ -32,12 +32,12 @@ std::string PidNamespace(FileSystem& files) {
 }  // namespace
 
 std::optional<ProcessStat> StatOf(int pid, FileSystem& files) {
-  constexpr size_t kState = 1;        // behind the name: a blank, and the letter
-  constexpr int kFieldsBetween = 20;  // the start is field 22, the name in brackets field 2
+  constexpr size_t kState = 1;        // after the name: a blank, and the letter
+  constexpr int kFieldsBetween = 20;  // the start time is field 22, the name in brackets field 2
   const Result<std::string> text = ReadFile("/proc/" + std::to_string(pid) + "/stat", kProcBytesMax, files);
   if (!text.ok()) return std::nullopt;
   std::string_view rest = text.value();
-  const size_t name_end = rest.rfind(')');  // a name may hold anything
+  const size_t name_end = rest.rfind(')');  // a name may contain brackets and blanks
   if (name_end == std::string_view::npos) return std::nullopt;
   rest.remove_prefix(name_end + 1);
   ProcessStat stat;

@@ -1,4 +1,4 @@
-// Which process of which machine somebody was, for those who find its files later.
+// Identifies a process across machines, for readers that find its files later.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 
 namespace stepwatch::base {
 
-// A process is told from every other one, of this machine and of others. Empty or 0: not known.
+// Distinguishes a process from every other one, of this machine and of others. Empty or 0: unknown.
 struct ProcessIdentity {
   std::string host;
-  std::string boot_id;        // of the machine since it was started: two machines may have one name
-  std::string pid_namespace;  // in which the pid holds: a container has its own
+  std::string boot_id;        // since the start of the machine: two machines may have one name
+  std::string pid_namespace;  // the namespace of the pid: containers have their own
   int pid = 0;
-  uint64_t started = 0;  // in clock ticks since the machine was started: pids are used again
+  uint64_t started = 0;  // in clock ticks since the start of the machine: pids are reused
 
   bool operator==(const ProcessIdentity&) const = default;
 };
 
-// Of a process of our pid namespace, as /proc/PID/stat says.
+// State of a process of the same pid namespace, from /proc/PID/stat.
 struct ProcessStat {
   char state = '?';      // one letter: R runs, S sleeps, D waits for a device, T is stopped, t traced, Z is dead
   uint64_t started = 0;  // see ProcessIdentity
 };
-// Nothing: there is no such process, or nobody can tell.
+// nullopt: the process does not exist, or its state cannot be read.
 std::optional<ProcessStat> StatOf(int pid, FileSystem& files = FileSystem::Real());
 
 ProcessIdentity ThisProcess(FileSystem& files = FileSystem::Real());
 
-// Nothing: it cannot be known from here (another machine, another container, a machine that was started again under its
+// nullopt: cannot be determined from here (another machine, another container, a machine restarted under the same
 // name).
 std::optional<bool> IsRunning(const ProcessIdentity& process, FileSystem& files = FileSystem::Real());
 

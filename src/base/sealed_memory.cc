@@ -24,7 +24,7 @@ Status Trouble(const char* what, const std::string& name) {
   return ErrnoStatus(what, name, errno);
 }
 
-// Beyond RLIMIT_FSIZE the kernel would answer with a signal that ends the process.
+// Beyond RLIMIT_FSIZE the kernel would send a signal that ends the process.
 UnforkedFd MakeFile(const std::string& name, size_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
@@ -34,7 +34,7 @@ UnforkedFd MakeFile(const std::string& name, size_t bytes) {
   return UnforkedFd::Make([&] { return ::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING); });
 }
 
-// Another descriptor of the same file, open for reading.
+// Reopens the file for reading.
 UnforkedFd ReadOnly(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   return UnforkedFd::Make([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
@@ -60,7 +60,7 @@ void Mapping::Reset() {
 Result<SealedMemory> SealedMemory::Make(const std::string& name, size_t bytes) {
   UnforkedFd file = MakeFile(name, bytes);
   if (!file.valid()) return Trouble("cannot create shared memory", name);
-  // Allocated now: there may be no memory left when it is written to.
+  // Allocated now, because memory may have run out by the time of a write.
   int error = 0;
   do {
     error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
@@ -69,8 +69,8 @@ Result<SealedMemory> SealedMemory::Make(const std::string& name, size_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
   if (data == MAP_FAILED) return Trouble("cannot map shared memory", name);
   SealedMemory memory{Mapping(data, bytes), {}, bytes};
-  // From here on nobody maps it for writing who has not done so (Linux 5.1). Before that the mode keeps others from
-  // opening it again, and the descriptor that they get is no good for it.
+  // Prevents new writable mappings (Linux 5.1). On older kernels the mode prevents others from reopening the file, and
+  // the descriptor that they get is read-only.
   const bool is_closed = ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0;
   const bool is_ours = ::fchmod(file.get(), kOwnerReads) == 0;
   if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)

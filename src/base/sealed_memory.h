@@ -1,8 +1,7 @@
-// Memory that another process may look into while this one writes, and that can neither shrink nor grow.
+// Memory that another process may read while this one writes, and that can neither shrink nor grow.
 //
-// It lies in a memfd: a file system that is full, or that somebody truncates, does not reach it. Its pages are there
-// before it is handed out, so that a store never ends in SIGBUS, and nobody but the maker can write: others get a
-// descriptor that is open for reading alone.
+// It lies in a memfd, so a full or truncated file system does not affect it. Its pages are allocated before it is
+// handed out, so that a store never ends in SIGBUS. Only the creator can write: others get a read-only descriptor.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +14,7 @@
 
 namespace stepwatch::base {
 
-// A mapping, unmapped at the end.
+// Owns a mapping and unmaps it when destroyed.
 class Mapping {
  public:
   Mapping() = default;
@@ -36,19 +35,19 @@ class Mapping {
 };
 
 struct SealedMemory {
-  Mapping mapping;  // writable, zeroed at first; read-only memory has none
-  UnforkedFd fd;    // to be handed on: open for reading, sealed; a forked child does not have it
+  Mapping mapping;  // writable, initially zero; empty for read-only memory
+  UnforkedFd fd;    // for other processes: read-only, sealed; closed in forked children
   size_t bytes = 0;
 
-  // `name` is what /proc shows. Not Ok: the kernel has no memfd (before Linux 3.17), no descriptor or no memory is
-  // left, or others could not be kept from writing.
+  // `name` is shown in /proc. Fails if the kernel has no memfd (before Linux 3.17), descriptors or memory are
+  // exhausted, or writing by others cannot be prevented.
   static Result<SealedMemory> Make(const std::string& name, size_t bytes);
-  // Holds `text`, which nobody can change, this process included.
+  // Holds `text`, which no process can change, including this one.
   static Result<SealedMemory> MakeConstant(const std::string& name, std::string_view text);
 };
 
-// Maps what another process has handed over, for reading. Refused unless it is sealed against shrinking, so that no
-// look at it ends in SIGBUS, and has at least `bytes_min` and at most `bytes_max` bytes.
+// Maps memory received from another process, read-only. Fails unless it is sealed against shrinking, so that reading
+// never ends in SIGBUS, and has at least `bytes_min` and at most `bytes_max` bytes.
 Result<Mapping> MapSealed(int fd_untrusted, size_t bytes_min, size_t bytes_max);
 
 }  // namespace stepwatch::base

@@ -1,6 +1,6 @@
-// The calls that OpenSSL 3 deprecates are pure functions of their context. Those it recommends (EVP, and the one-call
-// SHA256) look algorithms up in tables that OpenSSL frees when the process exits, under the feet of a thread that hangs
-// in a dead mount, is left behind at exit, and comes back to compute a hash.
+// The calls that OpenSSL 3 deprecates are pure functions of their context. Their replacements (EVP, and the one-call
+// SHA256) look algorithms up in tables that OpenSSL frees when the process exits. A thread that hangs in a dead mount
+// at exit and later returns to compute a hash would use them after that.
 #define OPENSSL_API_COMPAT 10101  // NOLINT(cppcoreguidelines-macro-usage): OpenSSL's own switch
 
 #include "src/base/sha256.h"

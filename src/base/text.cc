@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kWordBytesMax = 128;  // bounds the work on hostile input
 
-// Three rows of a distance table, of which only a band around the diagonal is filled.
+// Three rows of a distance table; only a band around the diagonal is filled.
 using Row = std::array<size_t, kWordBytesMax + 1>;
 
 // Optimal string alignment distance, or any number above `limit` if it is above that. Both words have at most
@@ -44,8 +44,8 @@ size_t EditDistance(std::string_view a, std::string_view b, size_t limit, Search
   return (*previous)[b.size()];
 }
 
-// Bytes of the control character that the text begins with, 0 if it begins with none: C0 and DEL, C1 (U+0080 to
-// U+009F), and the marks that turn the direction of writing (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).
+// Bytes of the control character at the beginning of the text, 0 if there is none: C0 and DEL, C1 (U+0080 to U+009F),
+// and the marks that change the direction of writing (U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069).
 size_t ControlLength(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   if (byte(0) < 0x20 || byte(0) == 0x7f) return 1;
@@ -56,8 +56,8 @@ size_t ControlLength(std::string_view text) {
   return marks || isolates ? 3 : 0;
 }
 
-// Bytes of the UTF-8 character that the text begins with, 0 if it begins with none. Overlong forms, surrogates and what
-// lies beyond U+10FFFF are no characters.
+// Bytes of the UTF-8 character at the beginning of the text, 0 if it is invalid. Overlong forms, surrogates and code
+// points beyond U+10FFFF are invalid.
 size_t CharacterLength(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const auto within = [&](size_t i, unsigned least, unsigned most) { return byte(i) >= least && byte(i) <= most; };
@@ -82,7 +82,7 @@ void AppendHex(unsigned char byte, std::string* text) {
   *text += escape;
 }
 
-// Of a character of at most three bytes, as all that are escaped.
+// Appends the escape of a character of at most three bytes, enough for all escaped ones.
 void AppendCodePoint(std::string_view character, std::string* text) {
   const auto bits = [&](size_t i, unsigned mask) { return static_cast<unsigned char>(character[i]) & mask; };
   const unsigned code = character.size() == 1   ? bits(0, 0x7f)

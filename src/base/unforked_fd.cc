@@ -11,7 +11,7 @@
 namespace stepwatch::base {
 namespace {
 
-// One for the process, as pthread_atfork is. Never destroyed: a thread of ours may outlive main.
+// One per process, like pthread_atfork. Never destroyed: a thread of the monitor may outlive main.
 struct Registry {
   std::mutex mutex;  // held over a fork
   std::array<int, UnforkedFd::kCountMax> descriptors;
@@ -85,7 +85,7 @@ void UnforkedFd::Reset() {
   Registry& registry = TheRegistry();
   const std::lock_guard<std::mutex> lock(registry.mutex);
   const int fd = std::exchange(fd_, -1);
-  // In a forked child it is closed already, and the number may have come to mean another file.
+  // A forked child has closed it already, and the number may name another file there.
   const auto place = std::find(registry.descriptors.begin(), registry.descriptors.end(), fd);
   if (place == registry.descriptors.end()) return;
   *place = -1;

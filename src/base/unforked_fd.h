@@ -1,8 +1,8 @@
 // Descriptors that a forked child does not keep.
 //
-// A child inherits every descriptor of its parent, and a socket that it holds looks alive when the parent is dead.
-// pthread_atfork closes these in the child before anything else of it runs. A fork waits while one of them is made or
-// closed, so that none slips through.
+// A child inherits every descriptor of its parent, so an inherited socket looks alive after the parent is dead.
+// pthread_atfork closes these in the child before other code of it runs. A fork waits while one of them is being
+// created or closed, so that none is missed.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace stepwatch::base {
 
 class UnforkedFd {
  public:
-  // At one time in a process; one more is refused with EMFILE.
+  // Per process and at one time; one more fails with EMFILE.
   static constexpr size_t kCountMax = 1024;
 
   UnforkedFd() = default;
@@ -21,11 +21,10 @@ class UnforkedFd {
   UnforkedFd& operator=(UnforkedFd&& other) noexcept;
   ~UnforkedFd() { Reset(); }
 
-  // Any thread. `make` returns a new descriptor, or -1 and errno, which stay as they are for the caller. It must not
-  // wait for anything.
+  // Any thread. `make` returns a new descriptor, or -1 and errno, which are passed to the caller. It must not block.
   static UnforkedFd Make(const std::function<int()>& make);
 
-  // How many there are in this process now.
+  // The number in this process now.
   static size_t Count();
 
   bool valid() const { return fd_ >= 0; }

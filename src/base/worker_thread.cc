@@ -13,7 +13,7 @@ class SignalsBlocked {
   SignalsBlocked() {
     sigset_t all;
     sigfillset(&all);
-    // One that the thread itself causes ends the process at once where it is blocked, whoever would have handled it.
+    // A signal that the thread itself causes ends the process at once where it is blocked, bypassing any handler.
     for (const int own : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) sigdelset(&all, own);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }

@@ -1,4 +1,4 @@
-// Writes all of some bytes, in one call unless the system takes less: 2 GiB at once, a signal, the last free block.
+// Writes all bytes, in one call unless the system writes less: 2 GiB at once, a signal, the last free block.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@
 
 namespace stepwatch::base {
 
-// Writes at the descriptor's position. Answers 0 or an errno; after an error any part of the bytes may be written.
+// Writes at the descriptor's position. Returns 0 or an errno; after an error any part of the bytes may be written.
 inline int WriteWhole(FileSystem& files, int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t put = RepeatInterrupted([&] { return files.Write(fd, bytes.data(), bytes.size()); });

@@ -1,4 +1,4 @@
-// Fields of a config that calls of the program may change, with the rules of their keys in the file.
+// Changes of config fields by the program, with the rules of their keys in the file.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace stepwatch::config {
 
-// `ops` as it is used. What is left out of `names` is named in a warning.
+// Normalised `ops`. Names that are left out are reported in a warning.
 std::vector<Stat> OpsFromNames(const std::vector<std::string>& names_untrusted, std::vector<Warning>* warnings);
 
-// `all_xy` follows it as it does in a file.
+// Also sets `all_xy` by the rules of a file.
 void SetXyDistribution(bool wanted, Config* config);
 
 }  // namespace stepwatch::config

@@ -1,6 +1,6 @@
 // The typed form of config.json: every field of msProbe's TrainerMon with its default, plus the object "stepwatch".
 //
-// A value type: made by ParseConfig, never changed afterwards, copied freely.
+// A value type: created by ParseConfig, then immutable, copied freely.
 #pragma once
 
 #include <cstddef>
@@ -44,55 +44,56 @@ struct CcDistribution {
 
 // How the ranks of a job choose the step at which they apply an edit.
 enum class Coordination : uint8_t {
-  kStrict,      // all at the same step, or none
-  kBestEffort,  // at an announced step; a rank that hears of it too late follows at its next boundary
+  kStrict,      // all at the same step, or not at all
+  kBestEffort,  // at an announced step; a rank that learns of it too late follows at its next boundary
   kLocal,       // each at its own next boundary
 };
 
-inline constexpr size_t kSiteGroupsMax = 63;  // with the sites of no group they fit into a mask of 64 bits
-inline constexpr size_t kExcludesMax = 16;    // of one group
+inline constexpr size_t kSiteGroupsMax =
+    63;                                     // together with the sites outside of groups they fit into a mask of 64 bits
+inline constexpr size_t kExcludesMax = 16;  // per group
 
-// One entry of "stepwatch": {"sites": ...}. Of several that name a site the first decides: how often it is collected,
-// and which statistics of it.
+// One entry of "stepwatch": {"sites": ...}. The first group that matches a site decides how often it is collected, and
+// which of its statistics.
 struct SiteGroup {
   std::string match;                 // a NamePattern, like those of `exclude`
-  std::vector<std::string> exclude;  // not what these match
-  std::vector<SiteKind> kinds;       // in the order of SiteKind; empty: all that is selected without it
-  int64_t every = 1;                 // of the collected steps, counted from start_step; 0: none
-  std::vector<Stat> ops;             // like Config::ops; empty: those
+  std::vector<std::string> exclude;  // exceptions from `match`
+  std::vector<SiteKind> kinds;       // in the order of SiteKind; empty: all kinds selected by the other fields
+  int64_t every = 1;                 // every n-th collected step, counted from start_step; 0: never
+  std::vector<Stat> ops;             // like Config::ops; empty: same as Config::ops
 
   bool operator==(const SiteGroup&) const = default;
 };
 
-// How much of the training time measuring may take: "stepwatch": {"budget": ...}, docs/use/budget.md.
+// Limit of the share of training time that measuring may use: "stepwatch": {"budget": ...}, docs/use/budget.md.
 struct Budget {
   double percent = 0;  // above 0, at most 100
 
   bool operator==(const Budget&) const = default;
 };
 
-// What a start of a job does with a window that an earlier start of it has done, if the file still asks for it.
+// Behaviour of a restarted job if the file still requests a window that an earlier start has completed.
 enum class OnRestart : uint8_t {
-  kStart,  // begins it again
-  kOnce,   // does not, until somebody asks for it
+  kStart,  // begins the window again
+  kOnce,   // does not begin it until requested
 };
 
-// Under which names modules and parameters stand in rows.
+// The names of modules and parameters in rows.
 enum class NameSource : uint8_t {
-  kModel,  // as the user wrote them in the model
-  kTorch,  // with what wrappers have put in
+  kModel,  // as written by the user in the model
+  kTorch,  // including the parts added by wrappers
 };
 
-// The object "stepwatch": what is ours.
+// The object "stepwatch": options beyond msProbe.
 struct OwnOptions {
   bool plan_id_column = false;                        // "columns": ["plan_id"]
   EpsMode eps_mode = EpsMode::kParity;                // "eps_mode": "parity" | "exact"
   Coordination coordination = Coordination::kStrict;  // "coordination": "strict" | "besteffort" | "local"
   OnRestart on_restart = OnRestart::kStart;           // "on_restart": "start" | "once"
   NameSource names = NameSource::kModel;              // "names": "model" | "torch"
-  bool exit_after_struct = true;                      // the run ends when print_struct has its structure
+  bool exit_after_struct = true;                      // the run ends when print_struct has written its structure
   std::vector<SiteGroup> sites;                       // at most kSiteGroupsMax
-  std::optional<Budget> budget;                       // unset: what is asked for is collected, whatever it costs
+  std::optional<Budget> budget;                       // unset: no limit
 
   bool operator==(const OwnOptions&) const = default;
 };
@@ -133,12 +134,12 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
-// Something worth a word in a config that is accepted all the same.
+// A remark on a config that is accepted.
 struct Warning {
   enum class Kind : uint8_t {
-    kUnknownKey,    // names the nearest known key
+    kUnknownKey,    // the message names the nearest known key
     kReplaced,      // a value was replaced; the message names the value used
-    kNotEffective,  // accepted, has no effect in this version or with this front end; said once a run for each key
+    kNotEffective,  // accepted, has no effect in this version or with this front end; reported once a run for each key
     kNote,
   };
   Kind kind = Kind::kNote;

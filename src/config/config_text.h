@@ -8,8 +8,8 @@
 
 namespace stepwatch::config {
 
-// As ReadJson, and an object. kExhausted for more than kConfigBytesMax or deeper than kConfigDepthMax, kWrongType for a
-// text that holds something else than an object.
+// Like ReadJson, for an object. kExhausted for more than kConfigBytesMax or deeper than kConfigDepthMax, kWrongType for
+// any value other than an object.
 Result<JsonDocument> ReadConfigText(std::string_view text_untrusted);
 
 }  // namespace stepwatch::config

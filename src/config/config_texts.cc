@@ -1,5 +1,5 @@
-// config_texts ROOT: writes schemas/config.schema.json, and the tables of docs/use/config.md, as the table of config
-// keys has them.
+// config_texts ROOT: writes schemas/config.schema.json, and the tables of docs/use/config.md, from the table of config
+// keys.
 #include <iostream>
 #include <string>
 

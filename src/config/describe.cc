@@ -26,11 +26,11 @@ constexpr const char* kDescription =
     "have no point and no exponent (10, not 10.0), and eps has one (1.0 or 1e-8, not 1). Unknown keys, and unusable "
     "values where this schema allows any value, are accepted with a warning. See docs/use/config.md.";
 
-// A key, and for an object with fixed keys those inside.
+// A key, and the keys of an object with fixed keys.
 struct Described {
   FieldText text;
   std::vector<Described> inside{};
-  bool is_list = false;  // of such objects
+  bool is_list = false;  // the value is a list of such objects
 };
 
 template <class T>
@@ -72,7 +72,7 @@ std::vector<Described> Fields(std::span<const KeyRule<T>> rules) {
   return fields;
 }
 
-// The rows of one table of the document.
+// Rows of one table of the document.
 std::vector<Described> Table(std::string_view name) {
   if (name == "what") return Fields(SelectionFields());
   if (name == "when") return Fields(WindowFields());
@@ -85,7 +85,7 @@ std::vector<Described> Table(std::string_view name) {
   return {};
 }
 
-// Where `{ops}` and the like stand, the names of their tables, each with `before` and `after` it.
+// Replaces `{ops}` and the like by the names of their tables, each between `before` and `after`.
 std::string WithNames(std::string_view given, const std::string& before, const std::string& after) {
   std::string ops, features, formats, where_rows_go, kinds;
   const auto add = [&](const char* name, std::string* list) {
@@ -115,7 +115,7 @@ std::string Markdown(std::string_view text) {
   return WithNames(text, "`", "`");
 }
 
-// A text as a sentence without the marks and links of Markdown; nothing of nothing.
+// Converts a text to a sentence without the marks and links of Markdown; an empty text stays empty.
 std::string Sentence(std::string_view text) {
   static const std::regex kLink(R"(\[([^\]]*)\]\([^)]*\))");
   std::string plain = std::regex_replace(Markdown(text), kLink, "$1");

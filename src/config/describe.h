@@ -1,4 +1,4 @@
-// The texts about config keys that are made from their table: schemas/config.schema.json and the tables of
+// Generates the texts about config keys from their table: schemas/config.schema.json and the tables of
 // docs/use/config.md. `config_texts` writes them; a test compares.
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace stepwatch::config {
 
-// The JSON schema, as it stands in its file.
+// The JSON schema, as in its file.
 std::string SchemaText();
 
-// The document with its tables made anew. A table lies between the lines `<!-- keys: alert -->` and `<!-- end -->`; its
+// The document with regenerated tables. A table lies between the lines `<!-- keys: alert -->` and `<!-- end -->`; its
 // name is what, when, output, alert, features or stepwatch.
 std::string WithTables(std::string_view document);
 

@@ -38,7 +38,7 @@ Json OpsJson(const std::vector<Stat>& ops) {
   return list;
 }
 
-// A kind as the key `kinds` takes it.
+// The word for a kind in the key `kinds`.
 const char* WordOf(SiteKind kind) {
   for (const KindWord& known : kKindWords)
     if (known.kinds[0] == kind && known.kinds[1] == kind) return known.word;
@@ -79,7 +79,7 @@ class Values {
 };
 
 void AddSelection(const Config& config, Values* values) {
-  values->Add("targets", config.targets);  // their names: of an object a JSON library would look each one up
+  values->Add("targets", config.targets);  // only their names: a JSON library would look up each key of an object
   values->Add("xy_distribution", config.xy_distribution);
   values->Add("all_xy", config.all_xy);
   values->Add("forward_only", config.forward_only);

@@ -1,4 +1,4 @@
-// Where two configs differ, key by key: what a config means, whatever its text leaves to defaults.
+// Compares the effective values of two configs key by key, independent of defaults left out in the text.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace stepwatch::config {
 
-// One key of a config, and its value as JSON: `stepwatch.eps_mode` and `"exact"`. Keys of objects that the config knows
-// are dotted; what else is a list or an object is one value.
+// One key of a config, and its value as JSON: `stepwatch.eps_mode` and `"exact"`. Keys of objects with fixed keys are
+// dotted; any other list or object is one value.
 struct ConfigValue {
   std::string key;
   std::string json;
@@ -26,7 +26,7 @@ struct KeyDifference {
   std::string now;
 };
 
-// Nothing if and only if they are the same.
+// Empty if and only if they are the same.
 std::vector<KeyDifference> DifferencesOf(const Config& was, const Config& now);
 
 }  // namespace stepwatch::config

@@ -1,7 +1,7 @@
-// What every rule for a config field uses: the field with its path, the notes taken on the way, readers for the usual
-// types, and the walk over an object whose keys are fixed.
+// Common parts of the rules for config fields: the field with its path, the warnings, readers for the usual types, and
+// the iteration over an object with fixed keys.
 //
-// A reader puts the value where it belongs or refuses; whatever is tolerated goes into the notes.
+// A reader stores the value or rejects it; tolerated faults become warnings in the notes.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,25 @@
 #include <vector>
 
 #include "src/config/config.h"
-#include "src/config/field_text.h"
 #include "src/config/json_value.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::config {
+
+// User documentation of a config key: a row of the tables in docs/use/config.md, and a property of the JSON schema.
+// Texts are Markdown; the schema's description uses them as sentences without marks and links. Placeholders: {ops} and
+// {features} are the names in the tables of statistics and of site kinds, {formats} those in the table of output
+// formats, {where rows go} its description of each, and {kinds} the words of `kinds`.
+struct FieldText {
+  std::string_view key = {};
+  std::string_view type = {};      // for people: "integer ≥ 0"
+  std::string_view fallback = {};  // value of a config without the key, as JSON; empty: no default
+  std::string_view what = {};      // its effect
+  std::string_view notes = {};     // values that are rejected, replaced or restored
+  // Members of the key's property beside default and description, as JSON: `"type": "boolean"`. Values that the config
+  // tolerates with a warning pass the schema.
+  std::string_view schema = {};
+};
 
 struct Field {
   const JsonValue& value;
@@ -28,7 +42,7 @@ Field ElementOf(const Field& list, size_t i);
 
 class Notes {
  public:
-  // Bounds the work and the noise on a file that is wrong from end to end.
+  // Limits work and output for a file that is wrong throughout.
   static constexpr size_t kWarningsMax = 100;
 
   explicit Notes(const JsonDocument& document) : document_(document) {}
@@ -38,11 +52,11 @@ class Notes {
 
   // "found …; accepted: …", at the value.
   Status Refuse(StatusCode code, const Field& field, std::string_view accepted) const;
-  // The same for a string outside the words a field takes, with the nearest of them.
+  // The same for a string outside the accepted words, with the nearest of them.
   Status RefuseWord(StatusCode code, const Field& field, const std::vector<std::string_view>& words) const;
   // The same at a byte of a string's value.
   Status RefuseInside(StatusCode code, const Field& field, size_t byte, std::string_view accepted) const;
-  // The same for a key that an object does not take.
+  // The same for an unknown key of an object.
   Status RefuseKey(const Field& member, const std::vector<std::string_view>& keys) const;
 
   // "found …; accepted: …; <instead>", at the value.
@@ -53,9 +67,9 @@ class Notes {
   void Note(const Field& field, std::string message) { Add(Warning::Kind::kNote, field, std::move(message)); }
   void UnknownKey(const Field& member, const std::vector<std::string_view>& keys);
 
-  // False once further warnings are only counted: no need to look for the nearest word then.
+  // False once further warnings are only counted: a search for the nearest word is then unnecessary.
   bool TakesMore() const { return warnings_.size() < kWarningsMax; }
-  // In file order; one more says how many there were beyond kWarningsMax.
+  // In file order; a last one counts those beyond kWarningsMax.
   std::vector<Warning> TakeWarnings();
 
  private:
@@ -69,13 +83,13 @@ class Notes {
 
 // `"a", "b" or "c"`
 std::string AcceptedWords(const std::vector<std::string_view>& words);
-// ` (did you mean "ops"?)`, or nothing.
+// ` (did you mean "ops"?)`, or empty.
 std::string DidYouMean(std::string_view word_untrusted, const std::vector<std::string_view>& words);
 
 Status ReadBool(const Field& field, const Notes& notes, bool& out);
 Status ReadString(const Field& field, const Notes& notes, std::string_view accepted, std::string& out);
 Status ReadStrings(const Field& field, const Notes& notes, std::string_view accepted, std::vector<std::string>& out);
-// Another type is kWrongType, an integer outside [least, most] kOutOfRange.
+// A value of another type is kWrongType, an integer outside [least, most] kOutOfRange.
 struct IntegerRange {
   int64_t least;
   int64_t most = std::numeric_limits<int64_t>::max();

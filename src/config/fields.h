@@ -1,5 +1,5 @@
-// The rules of all keys, grouped by what they are about. schemas/config.schema.json and the tables of
-// docs/use/config.md are made of their texts (describe.h).
+// The rules of all keys, grouped by topic. schemas/config.schema.json and the tables of docs/use/config.md are
+// generated from their texts (describe.h).
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@ namespace stepwatch::config {
 
 std::span<const KeyRule<Config>> SelectionFields();  // what is collected
 std::span<const KeyRule<Config>> WindowFields();     // when
-std::span<const KeyRule<Config>> OutputFields();     // which statistics, in which files
+std::span<const KeyRule<Config>> OutputFields();     // statistics, and their files
 std::span<const KeyRule<Config>> AlertFields();
 std::span<const KeyRule<Config>> FeatureFields();  // communication, L2 features, update ratios
-std::span<const KeyRule<Config>> ObjectFields();   // "stepwatch", and what is not described
+std::span<const KeyRule<Config>> ObjectFields();   // "stepwatch", and undescribed keys
 
 // The keys inside objects.
 std::span<const KeyRule<Alert>> InsideAlert();
@@ -28,7 +28,7 @@ std::span<const KeyRule<OwnOptions>> InsideStepwatch();
 std::span<const KeyRule<SiteGroup>> InsideSites();
 std::span<const KeyRule<Budget>> InsideBudget();
 
-// The words of `kinds`: kinds of tensors by the names of their files, and the fields that stand for some.
+// The words of `kinds`: kinds of tensors by the names of their files, and the fields that stand for several.
 struct KindWord {
   const char* word;
   std::array<SiteKind, 2> kinds;
@@ -55,17 +55,17 @@ Status ReadBudget(const Field& field, Notes& notes, OwnOptions& own);
 // The names that `ops` accepts.
 std::vector<std::string_view> StatNames();
 
-// Why an element of `ops` is left out: what would be accepted, and what happens instead.
+// The reason that an element of `ops` is left out: the accepted values, and the consequence.
 struct OpLeftOut {
   std::string accepted;
   std::string instead;
 };
-// Takes a name into `ops` unless it is no statistic or is there already.
+// Appends a name to `ops` unless it is unknown or already present.
 std::optional<OpLeftOut> TakeOp(std::string_view name_untrusted, bool names_nearest, std::vector<Stat>& ops);
-// `ops` as it is used: `norm` if nothing is asked for, shape and dtype last unless they were placed.
+// Normalises `ops`: `norm` if empty, shape and dtype last unless they were placed.
 void CompleteOps(std::vector<Stat>& ops);
 
-// `all_xy` as it is used: without targets every module is selected.
+// Normalises `all_xy`: without targets every module is selected.
 void CompleteSelection(Config& config);
 
 }  // namespace stepwatch::config

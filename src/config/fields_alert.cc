@@ -11,7 +11,7 @@ constexpr std::string_view kTurbulence = "AnomalyTurbulence";
 constexpr std::string_view kNan = "AnomalyNan";
 constexpr std::string_view kArgsAccepted = "an object such as {\"threshold\": 0.5}";
 
-// A rule as written. `usable` turns false where msProbe leaves the rule out and goes on.
+// A rule as written. `usable` becomes false where msProbe ignores the rule.
 struct RuleText {
   AlertRule rule;
   bool usable = true;
@@ -32,7 +32,7 @@ Status ReadThreshold(const Field& field, const Notes& notes, RuleText& text) {
   return Status();
 }
 
-// Without a threshold, non-empty args are refused; with one, anything beside it costs the rule.
+// Without a threshold, non-empty args are rejected; with one, extra args make the rule unusable.
 Status ReadArgs(const Field& field, Notes& notes, RuleText& text) {
   if (!field.value.Is(Kind::kObject)) return notes.Refuse(StatusCode::kWrongType, field, kArgsAccepted);
   if (field.value.children.empty()) return Status();

@@ -30,7 +30,7 @@ constexpr KeyRule<Budget> kBudgetKeys[] = {
 Status ReadBudget(const Field& field, Notes& notes, OwnOptions& own) {
   constexpr std::string_view kAccepted = "an object such as {\"percent\": 1.0}";
   if (!field.value.Is(Kind::kObject) || field.value.Member("percent") == nullptr) {
-    // A key that is not known says more than that one is missing.
+    // An unknown key is a better message than a missing one.
     if (field.value.Is(Kind::kObject) && !field.value.children.empty())
       return notes.RefuseKey(MemberOf(field, field.value.children.front()), {"percent"});
     return notes.Refuse(StatusCode::kWrongType, field, kAccepted);

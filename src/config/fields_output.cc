@@ -50,7 +50,7 @@ Status ReadEps(const Field& field, Notes& notes, Config& config) {
   return Status();
 }
 
-// One code for everything unusable: msProbe answers each of them with a ValueError.
+// One code for all unusable values: msProbe raises a ValueError for each of them.
 Status ReadNdigits(const Field& field, Notes& notes, Config& config) {
   constexpr int64_t kMost = 20;
   const std::optional<int64_t> value = field.value.Is(Kind::kInteger) ? field.value.integer : std::nullopt;

@@ -19,7 +19,7 @@ Status ReadTargets(const Field& field, Notes& notes, Config& config) {
   return Status();
 }
 
-// The three counts of the window take anything, as msProbe does: unusable values are replaced with a warning.
+// The three counts of the window accept anything, as in msProbe: unusable values are replaced with a warning.
 Status ReadCount(const Field& field, Notes& notes, int64_t least, int64_t instead, int64_t& out) {
   const std::optional<int64_t> value = field.value.Is(Kind::kInteger) ? field.value.integer : std::nullopt;
   if (value && *value >= least) {

@@ -1,4 +1,4 @@
-// ReadJson: the JSON library's SAX parser over an iterator that counts, into our tree.
+// ReadJson: the JSON library's SAX parser over a counting iterator, into a JsonValue tree.
 
 #include <charconv>
 #include <iterator>
@@ -16,8 +16,8 @@ namespace {
 
 using Kind = JsonValue::Kind;
 
-// Tells, through a counter it shares with its copies, how many bytes the lexer has taken. The lexer keeps no places of
-// its own that a SAX handler could see, and takes one byte more than a number has.
+// Counts the bytes read by the lexer, through a counter shared with its copies. The lexer does not expose positions to
+// a SAX handler, and reads one byte more than a number has.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -46,7 +46,7 @@ class CountingIterator {
   size_t* count_;
 };
 
-// One past the JSON number at `begin`. By its grammar: what follows may look like more of it, as in 01 or 1-2.
+// One past the JSON number at `begin`, by the grammar: the next characters may look like more of it, as in 01 or 1-2.
 size_t NumberEnd(std::string_view text, size_t begin) {
   size_t end = begin;
   const auto take = [&](std::string_view any_of) {
@@ -68,9 +68,9 @@ size_t NumberEnd(std::string_view text, size_t begin) {
   return end;
 }
 
-// The SAX handler. Invariant: `end_` is the end of the last key, value or bracket that was handed over, so the next
-// token begins at the first byte from there that is neither space, comment nor separator. A handler that returns false
-// ends the parse; `refusal_` then says why.
+// The SAX handler. Invariant: `end_` is the end of the last key, value or bracket received, so the next token begins at
+// the first byte from there that is neither space, comment nor separator. A handler that returns false ends the parse;
+// `refusal_` then holds the error.
 class TreeBuilder {
  public:
   TreeBuilder(std::string_view text, const TextIndex& index, int depth_max, const size_t& bytes_read)
@@ -94,7 +94,7 @@ class TreeBuilder {
   }
   template <class Binary>
   bool binary(Binary&) {
-    return false;  // JSON text has none
+    return false;  // JSON text has no binary values
   }
   bool start_object(size_t) { return Open(Kind::kObject); }
   bool start_array(size_t) { return Open(Kind::kArray); }
@@ -111,7 +111,7 @@ class TreeBuilder {
   struct OpenContainer {
     JsonValue value;
     std::unordered_set<std::string> keys;
-    std::string key;  // of the member that comes next
+    std::string key;  // of the next member
     ByteRange key_range;
   };
 
@@ -145,7 +145,7 @@ size_t TreeBuilder::TokenBegin() const {
   return begin;
 }
 
-// Of the value that comes next.
+// Path of the next value.
 std::string TreeBuilder::Path() const {
   std::string path;
   for (size_t i = 0; i < open_.size(); ++i) {
@@ -176,8 +176,8 @@ bool TreeBuilder::AddNumber() {
   JsonValue value = NewValue(integer ? Kind::kInteger : Kind::kFloat, digits.size());
   int64_t whole = 0;
   if (integer && std::from_chars(digits.begin(), digits.end(), whole).ec == std::errc()) value.integer = whole;
-  // The text, not the library's double: that one went through strtod and the locale. Out of range can only mean too
-  // close to zero here, since the library refuses what is too large.
+  // Parses the text again instead of using the library's double, which went through strtod and the locale. Out of range
+  // can only be too close to zero here, since the library rejects values that are too large.
   std::from_chars(digits.begin(), digits.end(), value.number);
   return Add(std::move(value));
 }
@@ -234,7 +234,7 @@ bool TreeBuilder::parse_error(size_t lexer_position, const std::string&, const n
                       ", a number too large for a double; accepted: up to about 1.8e308",
                   begin, Path());
   }
-  // The lexer counts the end of the text like a byte, our iterator does not.
+  // The lexer counts the end of the text like a byte, this iterator does not.
   SyntaxFault fault{after_, end_, bytes_read_, lexer_position > bytes_read_};
   if (!open_.empty()) {
     fault.open = open_.back().value.Is(Kind::kObject) ? '{' : '[';

@@ -23,7 +23,7 @@ unsigned UnitAt(std::string_view text, size_t at) {
   return unit;
 }
 
-// How many bytes an escape takes in the text, and how many its value has.
+// Bytes of an escape in the text, and of its value.
 std::pair<size_t, size_t> EscapeAt(std::string_view text, size_t at) {
   if (text[at + 1] != 'u') return {2, 1};
   const unsigned unit = UnitAt(text, at);
@@ -34,7 +34,7 @@ std::pair<size_t, size_t> EscapeAt(std::string_view text, size_t at) {
 }  // namespace
 
 size_t PlaceInString(std::string_view text, ByteRange written, size_t byte) {
-  size_t at = written.begin + 1;  // behind the quote
+  size_t at = written.begin + 1;  // after the quote
   for (size_t passed = 0; at + 1 < written.end;) {
     const auto [bytes, value_bytes] = text[at] == '\\' ? EscapeAt(text, at) : std::pair<size_t, size_t>{1, 1};
     passed += value_bytes;

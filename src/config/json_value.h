@@ -1,4 +1,4 @@
-// JSON as a tree that knows where each value and key stands in its text, with the members of objects in file order.
+// JSON as a tree that keeps the position of each value and key in its text, and the file order of members.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct JsonValue {
   std::vector<JsonValue> children;
 
   bool Is(Kind wanted) const { return kind == wanted; }
-  // The member of an object, null if there is none.
+  // The member of an object; null if absent.
   const JsonValue* Member(std::string_view name) const;
 };
 
@@ -44,12 +44,12 @@ struct JsonDocument {
   JsonValue root;
 };
 
-// Reads one JSON value with // and /* */ comments. Refused: kInvalid what is not strict UTF-8, not JSON, or has a key
-// twice in one object; kExhausted more than `depth_max` nested lists and objects; kOutOfRange a number too large for a
-// double.
+// Reads one JSON value with // and /* */ comments. Errors: kInvalid for a text that is not strict UTF-8, not JSON, or
+// has a duplicate key in one object; kExhausted for more than `depth_max` nested lists and objects; kOutOfRange for a
+// number too large for a double.
 Result<JsonDocument> ReadJson(std::string_view text_untrusted, int depth_max);
 
-// Where in `text` a byte of the value of a string is written, whose range is `written`. An escape is one place.
+// The position in `text` of byte `byte` of a string value written at `written`. An escape is one position.
 size_t PlaceInString(std::string_view text, ByteRange written, size_t byte);
 
 // Dotted paths of places: "alert" + "rules" + 0 is "alert.rules[0]".

@@ -15,7 +15,7 @@ namespace stepwatch::config {
 namespace {
 
 constexpr std::string_view kRegexPrefix = "re:";
-// Of one pattern: its program and what matching remembers.
+// Memory per pattern: program and matcher state.
 constexpr int64_t kRegexBytesMax = int64_t{1} << 20;
 
 RE2::Options RegexOptions() {
@@ -27,9 +27,9 @@ RE2::Options RegexOptions() {
   return options;
 }
 
-// RE2 says what it does not like, not where. The same characters may stand before, where they are right: the fault is
-// where the text first has it when it is read from the left. An open parenthesis is where all was well for the last
-// time.
+// RE2 reports the faulty characters, not their position. The same characters may occur correctly before the fault, so
+// the fault is at the end of the shortest prefix with the error. For a missing parenthesis, it is at the end of the
+// last valid prefix.
 size_t PlaceOfFault(std::string_view text, const RE2& refused) {
   const RE2::ErrorCode code = refused.error_code();
   size_t last_well = 0;
@@ -94,7 +94,7 @@ void AppendRange(std::string_view from, std::string_view to, std::string* regex)
   AppendLiteral(to, regex);
 }
 
-// What follows a "[". As in a shell, a "]" that comes first is one of the set.
+// Parses a set after "[". As in a shell, a leading "]" belongs to the set.
 bool AppendSet(GlobReader* glob, std::string* regex, PatternFault* fault) {
   const size_t begin = glob->at() - 1;
   regex->append(glob->Take('!') ? "[^." : "[");
@@ -124,7 +124,7 @@ bool AppendSet(GlobReader* glob, std::string* regex, PatternFault* fault) {
   return true;
 }
 
-// What stands between two dots.
+// The text between two dots.
 struct GlobPart {
   bool any_depth = false;  // `**`
   std::string regex;
@@ -157,7 +157,7 @@ bool ReadPart(GlobReader* glob, GlobPart* part, PatternFault* fault) {
   return !part->regex.empty();
 }
 
-// Any number of parts may be none, and then the dot beside them is not there either.
+// Parts that match any number of parts may match zero, and then the dot beside them is absent, too.
 std::string Join(const std::vector<GlobPart>& parts) {
   if (parts.size() == 1 && parts[0].any_depth) return ".*";
   std::string regex;

@@ -1,11 +1,11 @@
 // Patterns over the names of modules and parameters, in "stepwatch": {"sites": ...}.
 //
-// A glob goes part by part, a part being what stands between two dots: `*` is any text in a part, `?` one character,
-// `[abc]`, `[a-z]` and `[!abc]` are one character of a set, or none of it, and a part `**` is any number of parts, none
-// included. What follows "re:" is a regular expression of RE2. "1:" before either means chunk 1. Either matches whole
-// names: a module by its own, a parameter by its own or that of a module around it.
+// A glob is matched part by part, a part being the text between two dots: `*` is any text in a part, `?` one character,
+// `[abc]`, `[a-z]` and `[!abc]` one character inside or outside of a set, and a part `**` is any number of parts,
+// including zero. The text after "re:" is a regular expression of RE2. "1:" before either restricts it to chunk 1. Both
+// match whole names: a module by its own, a parameter by its own or that of a module around it.
 //
-// Matching takes time linear in the name, and bounded memory, whatever the pattern.
+// Matching takes time linear in the name, and bounded memory, for any pattern.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace stepwatch::config {
 
 inline constexpr size_t kPatternBytesMax = 1000;
 
-// Why a text is no pattern.
+// The reason that a pattern is rejected.
 struct PatternFault {
   bool too_large = false;  // otherwise it is malformed
   std::string what;        // ends a sentence
@@ -31,7 +31,7 @@ struct PatternFault {
 
 class NamePattern {
  public:
-  // Nothing: `fault` says why.
+  // nullopt: `fault` holds the reason.
   static std::optional<NamePattern> Compile(std::string_view text_untrusted, PatternFault* fault);
   NamePattern(NamePattern&&) noexcept;
   NamePattern& operator=(NamePattern&&) noexcept;
@@ -47,7 +47,7 @@ class NamePattern {
   std::unique_ptr<const re2::RE2> whole_name_;
 };
 
-// The regular expression of a glob. Nothing: `fault` says why.
+// The regular expression of a glob. nullopt: `fault` holds the reason.
 std::optional<std::string> RegexOfGlob(std::string_view glob_untrusted, PatternFault* fault);
 
 }  // namespace stepwatch::config

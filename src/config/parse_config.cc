@@ -32,7 +32,7 @@ void CheckImages(const Field& top, Notes& notes, const Config& config) {
                      "accepted, but not effective: no images are drawn; images need \"format\": \"tensorboard\"");
 }
 
-// What follows from several fields together.
+// Sets fields that depend on several others.
 void Derive(const Field& top, Notes& notes, Config& config) {
   CompleteOps(config.ops);
   CompleteSelection(config);

@@ -20,7 +20,8 @@ Result<std::string> SpliceDynamicOn(std::string_view text_untrusted, bool on) {
   std::string text(text_untrusted.substr(0, value->range.begin));
   text += on ? "true" : "false";
   text += text_untrusted.substr(value->range.end);
-  // "false" is one byte longer than "true": a text that fills the limit would become one that nobody reads again.
+  // "false" is one byte longer than "true": the result of a text that fills the limit would be rejected when it is
+  // read.
   if (text.size() > kConfigBytesMax)
     return Status(StatusCode::kExhausted, "with \"dynamic_on\": false the text would have " +
                                               std::to_string(text.size()) + " bytes; accepted: at most " +

@@ -23,8 +23,8 @@ bool IsWordByte(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '+' || c == '-';
 }
 
-// The token that does not fit, and the comma or colon right before it (0: none). Between the last thing that was read
-// whole and the bad token there are only separators, so walking over them as far as the lexer went finds it.
+// The token that does not fit, and the comma or colon right before it (0: none). Only separators lie between the last
+// complete token and the bad one, so scanning them as far as the lexer read finds it.
 struct BadToken {
   size_t begin = 0;
   char separator = 0;
@@ -59,7 +59,7 @@ bool ValueExpected(const SyntaxFault& fault, char separator) {
   return fault.after == After::kOpenList || fault.after == After::kNothing;
 }
 
-// One past the closing quote of the string at `begin`, or past its first byte that a string cannot hold.
+// One past the closing quote of the string at `begin`, or past its first byte that is invalid in a string.
 size_t StringEnd(std::string_view text, size_t begin) {
   size_t i = begin + 1;
   while (i < text.size() && text[i] != '"' && static_cast<unsigned char>(text[i]) >= 0x20) i += text[i] == '\\' ? 2 : 1;
@@ -85,7 +85,7 @@ std::string Quoted(std::string_view token) {
   return "'" + base::Printable(token, kTokenBytesShown) + "'";
 }
 
-// Of a string that is not closed, as much as stands on its line.
+// An unterminated string, as far as its line.
 std::string FoundString(std::string_view text, size_t begin) {
   std::string_view string = text.substr(begin, StringEnd(text, begin) - begin);
   while (string.ends_with('\n') || string.ends_with('\r')) string.remove_suffix(1);
@@ -100,13 +100,13 @@ std::string FoundToken(std::string_view text, size_t begin) {
   const std::string_view character = text.substr(begin, Utf8CharacterBytes(text, begin));
   const uint32_t code = CodePoint(character);
   if (code > 0x20 && code < 0x7f) return Quoted(character);
-  // Control characters, look-alikes and invisible ones: the number tells what the eye cannot.
+  // For control characters, look-alikes and invisible ones, the number identifies the character.
   char name[16];
   std::snprintf(name, sizeof name, "U+%04X", static_cast<unsigned>(code));
   return "the character " + (IsVisible(code) ? Quoted(character) + " (" + name + ")" : std::string(name));
 }
 
-// What people who write JSON by hand get wrong most, by the first bytes of the bad token; empty if none of it.
+// A hint for the most common mistakes in handwritten JSON, by the first bytes of the bad token; empty if none applies.
 std::string Hint(std::string_view text, size_t begin, const SyntaxFault& fault, char separator) {
   const std::string_view rest = text.substr(begin);
   const auto begins = [&](std::string_view word) { return rest.substr(0, word.size()) == word; };
@@ -129,7 +129,7 @@ bool IsHex(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-// The number behind \u at `at` (a backslash), -1 if four hexadecimal digits do not follow.
+// The number after \u at `at` (a backslash), -1 if four hexadecimal digits do not follow.
 int EscapedUnit(std::string_view text, size_t at) {
   const std::string_view digits = text.substr(std::min(at, text.size())).substr(0, 6);
   if (digits.size() < 6 || digits.substr(0, 2) != "\\u") return -1;
@@ -142,7 +142,7 @@ struct StringFault {
   std::string message;
 };
 
-// What is wrong with the escape at `i`; otherwise `i` moves behind it.
+// Returns the fault of the escape at `i`; otherwise moves `i` past it.
 std::optional<StringFault> CheckEscape(std::string_view text, size_t& i) {
   const char escaped = i + 1 < text.size() ? text[i + 1] : '"';
   if (std::string_view("\"\\/bfnrtu").find(escaped) == std::string_view::npos)
@@ -165,7 +165,7 @@ std::optional<StringFault> CheckEscape(std::string_view text, size_t& i) {
   return std::nullopt;
 }
 
-// The first thing inside the string at `begin` that JSON does not take; none if the string itself is good.
+// The first invalid part inside the string at `begin`; nullopt if the string itself is valid.
 std::optional<StringFault> FindStringFault(std::string_view text, size_t begin) {
   size_t i = begin + 1;
   while (i < text.size() && text[i] != '"') {

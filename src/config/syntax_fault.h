@@ -1,7 +1,7 @@
-// Why a text is not JSON, as a sentence for the person who wrote it.
+// Explains a JSON syntax error to the author of the text.
 //
-// The JSON library reports a fault in its own terms and keeps no places; what was found and what was expected follow
-// from where the last key, value or bracket ended and how far its lexer has read.
+// The JSON library reports a fault in its own terms and without positions. Found and expected tokens are derived from
+// the end of the last key, value or bracket and from how far the lexer has read.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ namespace stepwatch::config {
 struct SyntaxFault {
   enum class After : uint8_t { kNothing, kKey, kOpenObject, kOpenList, kValue };
 
-  After after = After::kNothing;  // the last thing that was read whole
+  After after = After::kNothing;  // the last complete token
   size_t after_end = 0;           // one past its last byte
   size_t bytes_read = 0;          // by the lexer
-  bool text_ended = false;        // the lexer wanted more than there is
-  char open = 0;                  // '{' or '[': the innermost bracket that is open; 0: none
+  bool text_ended = false;        // the lexer reached the end of the text
+  char open = 0;                  // '{' or '[': the innermost open bracket; 0: none
   size_t open_begin = 0;
 };
 

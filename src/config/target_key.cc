@@ -11,7 +11,7 @@ TargetKey SplitTargetKey(std::string_view key) {
   if (colon == std::string_view::npos || colon == 0 || digits != colon) return {-1, std::string(key)};
   TargetKey split;
   const auto end = std::from_chars(key.data(), key.data() + colon, split.chunk);
-  if (end.ec != std::errc()) split.chunk = std::numeric_limits<int>::max();  // no model has it
+  if (end.ec != std::errc()) split.chunk = std::numeric_limits<int>::max();  // matches no model
   split.text = key.substr(colon + 1);
   return split;
 }

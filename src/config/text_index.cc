@@ -12,8 +12,8 @@ unsigned char ByteAt(std::string_view text, size_t offset) {
   return static_cast<unsigned char>(text[offset]);
 }
 
-// What a lead byte promises (Unicode 15, table 3-7): the length, and the range of the second byte, which is where
-// overlong forms, surrogates and values above U+10FFFF are kept out.
+// Properties of a lead byte (Unicode 15, table 3-7): the length, and the range of the second byte, which excludes
+// overlong forms, surrogates and values above U+10FFFF.
 struct Lead {
   size_t length = 0;
   unsigned char second_min = 0x80;
@@ -33,7 +33,7 @@ Lead LeadOf(unsigned char byte) {
   return {};
 }
 
-// True if the bytes from `offset` to the end begin a character that the text is too short to finish.
+// True if the text ends inside the character that begins at `offset`.
 bool CutCharacterAt(std::string_view text, size_t offset) {
   const Lead lead = LeadOf(ByteAt(text, offset));
   if (lead.length <= text.size() - offset) return false;

@@ -1,4 +1,4 @@
-// Byte offsets of a text as lines and columns, and the check that bytes are a text at all.
+// Converts byte offsets of a text to lines and columns, and checks that bytes are text.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@
 
 namespace stepwatch::config {
 
-// The length of a UTF-8 byte order mark at the begin of `text`: 3 or 0.
+// The length of a UTF-8 byte order mark at the beginning of `text`: 3 or 0.
 size_t ByteOrderMark(std::string_view text);
 
-// The bytes of the UTF-8 character at `offset`, 0 if there is none: strict, so no overlong forms, no surrogates,
-// nothing above U+10FFFF.
+// The bytes of the UTF-8 character at `offset`, 0 if it is invalid: strict, so overlong forms, surrogates and values
+// above U+10FFFF are invalid.
 size_t Utf8CharacterBytes(std::string_view text, size_t offset);
 
-// Lines end with \n, \r\n or \r, as the comments of the parser do. Columns count characters from 1; a byte order mark
-// has none. Keeps a view of the text.
+// Lines end with \n, \r\n or \r, as in the parser's comments. Columns count characters from 1; a byte order mark has no
+// column. Keeps a view of the text.
 class TextIndex {
  public:
   explicit TextIndex(std::string_view text);
@@ -33,8 +33,8 @@ class TextIndex {
   std::vector<size_t> line_begins_;
 };
 
-// Refuses, as kInvalid, what is not strict UTF-8, comments included, and zero bytes, which the JSON lexer would take
-// for the end of the text.
+// Rejects, as kInvalid, bytes that are not strict UTF-8, comments included, and zero bytes, which the JSON lexer would
+// treat as the end of the text.
 Status CheckIsText(std::string_view text, const TextIndex& index);
 
 }  // namespace stepwatch::config

@@ -11,7 +11,7 @@ Result<Database> Database::Open(const std::string& path, const std::string& vfs)
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                                    vfs.empty() ? nullptr : vfs.c_str());
-  database.handle_.reset(handle);  // there is one even after most errors
+  database.handle_.reset(handle);  // set even after most errors
   if (code != SQLITE_OK) return database.Error(code);
   return database;
 }
@@ -19,7 +19,7 @@ Result<Database> Database::Open(const std::string& path, const std::string& vfs)
 Status Database::Error(int code) const {
   const int extended = handle_ ? sqlite3_extended_errcode(handle_.get()) : code;
   const bool full = code == SQLITE_FULL || code == SQLITE_NOMEM || code == SQLITE_TOOBIG;
-  // SQLITE_ERROR: a table or a column is not there, because every statement is one that was tested.
+  // SQLITE_ERROR: a table or a column is missing, because every statement here is a tested one.
   const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_ERROR ||
                        code == SQLITE_SCHEMA || code == SQLITE_CONSTRAINT || extended == SQLITE_IOERR_READ ||
                        extended == SQLITE_IOERR_SHORT_READ || extended == SQLITE_IOERR_CORRUPTFS;

@@ -15,7 +15,7 @@ namespace stepwatch::database {
 
 class Database;
 
-// A prepared statement: bind from 1 on, run, run again. Of one thread, like its database.
+// A prepared statement: bind from 1 on, run, run again. Not thread-safe, like its database.
 class Statement {
  public:
   void Bind(int place, int64_t value) { sqlite3_bind_int64(statement_.get(), place, value); }
@@ -24,12 +24,12 @@ class Statement {
   void Bind(int place, std::string_view text) {
     sqlite3_bind_text64(statement_.get(), place, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   }
-  // For statements that give no rows. The values stay bound.
+  // For statements without rows. The values stay bound.
   Status Run();
 
-  // For statements that give rows: true with the next one, false after the last, and then it begins anew.
+  // For statements with rows: true with the next one, false after the last; then the statement restarts.
   Result<bool> Next();
-  // Of the row, columns from 0 on. NULL is 0, NaN, and no text.
+  // Values of the current row, columns from 0 on. NULL is 0, NaN, or an empty text.
   int64_t Integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
   double Number(int column) const {
     if (sqlite3_column_type(statement_.get(), column) == SQLITE_NULL) return std::numeric_limits<double>::quiet_NaN();
@@ -48,29 +48,29 @@ class Statement {
 
 class Database {
  public:
-  // Makes the file; it must not exist.
+  // Creates the file; it must not exist.
   static Result<Database> Create(const std::string& path);
-  // Makes the file unless it exists. `vfs`: the name of the file system that SQLite has registered; empty: its usual
-  // one. What is no database, or a damaged one, is refused as kInvalid when it is first read.
+  // Creates the file unless it exists. `vfs`: name of a file system registered with SQLite; empty: the default. A file
+  // that is not a database, or damaged, is kInvalid at the first read.
   static Result<Database> Open(const std::string& path, const std::string& vfs = "");
 
   Status Execute(const std::string& sql);
-  // The database must stay where it is while the statement lives.
+  // The database must not be moved while the statement lives.
   Result<Statement> Prepare(const std::string& sql);
-  // The only number of the only row.
+  // Runs a query for one number: the only column of the only row.
   Result<int64_t> Ask(const std::string& sql);
   int64_t last_row_id() const { return sqlite3_last_insert_rowid(handle_.get()); }
-  // Of the last statement.
+  // Rows changed by the last statement.
   int changes() const { return sqlite3_changes(handle_.get()); }
-  // False: a transaction is open, also after some errors.
+  // False while a transaction is open, also after some errors.
   bool is_autocommit() const { return sqlite3_get_autocommit(handle_.get()) != 0; }
-  // Copies the rows of a table into the same table of `to`, as many as can be read of a damaged one: from its first row
-  // on, and then from its last row back, which is `order` backwards. Rows that `to` has already, or cannot have, are
-  // passed over. Fails only if `to` cannot be written to.
+  // Copies the rows of a table into the same table of `to`, as many as a damaged file allows: from its first row on,
+  // and then from its last row back, which is `order` backwards. Rows that `to` already has, or rejects, are skipped.
+  // Fails only if `to` cannot be written to.
   Status CopyRows(const std::string& table, const std::string& order, Database* to);
-  // It writes nothing more when it closes: its files may have gone, or belong to another database by now.
+  // Prevents further writes when it closes: its files may be gone, or belong to another database by now.
   void AbandonFiles();
-  // All statements must be gone.
+  // All statements must be destroyed.
   Status Close();
   Status Error(int code) const;
 

@@ -8,12 +8,12 @@
 namespace stepwatch::device {
 namespace {
 
-constexpr uint8_t kRefused = 1;      // the device did not take a launch
-constexpr uint8_t kNotMeasured = 2;  // a dtype or layout that the engine does not know
-constexpr uint8_t kContradicts = 4;  // the view contradicts itself
+constexpr uint8_t kRefused = 1;      // the device rejected a launch
+constexpr uint8_t kNotMeasured = 2;  // the engine does not support the dtype or layout
+constexpr uint8_t kContradicts = 4;  // the view is inconsistent
 constexpr uint8_t kNoEngine = 8;
-constexpr uint8_t kNoSlot = 16;    // for one more captured observation
-constexpr uint8_t kOtherEps = 32;  // captured under another eps than the plan's
+constexpr uint8_t kNoSlot = 16;    // no slot is left for a captured observation
+constexpr uint8_t kOtherEps = 32;  // captured with an eps other than the plan's
 
 uint8_t BitOf(StatusCode code) {
   if (code == StatusCode::kUnavailable) return kRefused;
@@ -47,7 +47,7 @@ RetiredTickets::RetiredTickets(size_t tickets)
 }
 
 void RetiredTickets::Add(uint64_t ticket) noexcept {
-  // The bound is there for an engine that hands out more tickets than it said: the surplus is never given back.
+  // The limit guards against an engine with more tickets than announced: the surplus is never given back.
   for (size_t tries = 0; tries <= mask_; ++tries) {
     uint64_t free = 0;
     std::atomic<uint64_t>& cell = cells_[next_.fetch_add(1, std::memory_order_relaxed) & mask_];
@@ -60,7 +60,7 @@ Devices::Devices(MakeDeviceEngine make, size_t results_max)
     : make_(std::move(make)), results_max_(std::bit_ceil(std::max<size_t>(results_max, 1))) {}
 
 void Devices::OthersMeasure() noexcept {
-  for (Slot& slot : slots_) slot.told |= kNoEngine;
+  for (Slot& slot : slots_) slot.reported |= kNoEngine;
 }
 
 kernels::DeviceEngine* Devices::Get(Device device) noexcept {
@@ -155,15 +155,15 @@ std::vector<std::string> Devices::TakeDiagnostics() {
   const uint32_t noted = noted_.load(std::memory_order_acquire);
   if (noted == seen_noted_) return {};
   std::vector<std::string> sentences;
-  const base::MutexLock lock(&making_);  // for the reasons
-  const auto tell = [&sentences](const std::string& place, Slot* slot) {
-    const uint8_t fresh = slot->diagnostics.load(std::memory_order_acquire) & ~slot->told;
+  const base::MutexLock lock(&making_);  // guards the reasons
+  const auto report = [&sentences](const std::string& place, Slot* slot) {
+    const uint8_t fresh = slot->diagnostics.load(std::memory_order_acquire) & ~slot->reported;
     for (const uint8_t trouble : {kNoEngine, kRefused, kContradicts, kNotMeasured, kNoSlot, kOtherEps})
       if ((fresh & trouble) != 0) sentences.push_back(Sentence(place, trouble, slot->reason));
-    slot->told |= fresh;
+    slot->reported |= fresh;
   };
-  tell("in CPU memory", &cpu_);
-  for (int i = 0; i < kDevicesMax; ++i) tell("on CUDA device " + std::to_string(i), &slots_[static_cast<size_t>(i)]);
+  report("in CPU memory", &cpu_);
+  for (int i = 0; i < kDevicesMax; ++i) report("on CUDA device " + std::to_string(i), &slots_[static_cast<size_t>(i)]);
   seen_noted_ = noted;
   return sentences;
 }

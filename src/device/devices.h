@@ -1,6 +1,6 @@
-// The engines for tensors in device memory: one for each device, made before its first tensor or with it.
+// The engines for tensors in device memory: one for each device, created before its first tensor or with it.
 //
-// In the steady state nothing here locks or allocates; the making of an engine does both, once for each device.
+// In the steady state no call locks or allocates; creating an engine does both, once for each device.
 #pragma once
 
 #include <array>
@@ -20,15 +20,15 @@
 
 namespace stepwatch::device {
 
-// Makes the engine of one CUDA device, with room for `results` results. The message of an error is shown to the user.
+// Creates the engine of one CUDA device, with room for `results` results. The message of an error is shown to the user.
 using MakeDeviceEngine =
     std::function<Result<std::unique_ptr<kernels::DeviceEngine>>(int device_index, size_t results)>;
 
-// Tickets whose numbers nobody takes, on their way to the reader, which alone may give them back to the device.
+// Tickets whose results are not needed, on their way to the reader, the only thread that may return them to the device.
 // Neither side waits or allocates.
 class RetiredTickets {
  public:
-  // `tickets`: how many can be under way at once; there is then always a free place.
+  // `tickets`: the largest number of pending tickets, so that there is always a free place.
   explicit RetiredTickets(size_t tickets);
   void Add(uint64_t ticket) noexcept;
   // Reader.
@@ -51,42 +51,43 @@ class Devices {
  public:
   static constexpr int kDevicesMax = 64;
 
-  // An empty `make`: there are no device engines.
+  // Without `make` there are no device engines.
   Devices(MakeDeviceEngine make, size_t results_max);
 
-  // What has no engine is measured by somebody else: its lack is nothing to tell. Before any other call.
+  // Tensors without an engine are measured by the front end, so a missing engine is not reported. Must precede any
+  // other call.
   void OthersMeasure() noexcept;
 
   size_t results_max() const { return results_max_; }
 
   // --- threads of the trainer ---
 
-  // The engine of a device, which is made if this is the first call for it: tens of milliseconds. Null: there is none.
+  // The engine of a device, created by the first call for it, which takes tens of milliseconds. Null if unavailable.
   kernels::DeviceEngine* Get(Device device) noexcept;
-  // The reader gives the ticket back in Sweep; any thread.
+  // The reader returns the ticket to the device in Sweep; any thread.
   void Retire(int index, uint64_t ticket) noexcept;
-  // A tensor could not be measured: kept as a bit, told later by the reader.
+  // Records as a bit that a tensor could not be measured; the reader reports it later.
   void Note(Device device, StatusCode code) noexcept;
-  // An observation of a captured graph, which exists only where an engine does.
+  // Stores an observation of a captured graph; requires an engine for the device.
   void Keep(int index, size_t slot, const CapturedObservation& observation) noexcept;
-  // There was no slot for one.
+  // Records that no slot was left for an observation.
   void NoteNoSlot(int index) noexcept;
-  // A device step could not be ended.
+  // Records that a device step could not be ended.
   void NoteRefusal(int index, StatusCode code) noexcept;
-  // A bit for each device of which a captured graph observes something.
+  // A bit for each device with observations by captured graphs.
   uint64_t captured_devices() const noexcept { return captured_.load(std::memory_order_acquire); }
 
   // --- the reader's thread ---
 
-  kernels::DeviceEngine* Made(int index) noexcept;  // the trainer's as well
+  kernels::DeviceEngine* Made(int index) noexcept;  // also called by the trainer
   const GraphTable* Graphs(int index) const noexcept { return slots_[static_cast<size_t>(index)].graphs.get(); }
-  // Captured under an eps that is not the plan's.
+  // Records a capture with an eps other than the plan's.
   void NoteOtherEps(int index) noexcept;
-  // Gives the retired tickets back.
+  // Returns the retired tickets to the devices.
   void Sweep() noexcept;
-  // Adds what each device took for measurements, by account.
+  // Adds the time of measurements on each device, by account.
   void TakeTimes(kernels::DeviceTimes* ns) noexcept;
-  // Why tensors cannot be measured: sentences, each reason once for each device.
+  // Reasons why tensors cannot be measured: sentences, each reason once for each device.
   std::vector<std::string> TakeDiagnostics();
 
  private:
@@ -97,8 +98,8 @@ class Devices {
     std::unique_ptr<kernels::DeviceEngine> owned;
     std::unique_ptr<RetiredTickets> retired;
     std::unique_ptr<GraphTable> graphs;
-    std::string reason;  // why there is no engine, once `failed`
-    uint8_t told = 0;    // reader only
+    std::string reason;    // why there is no engine, if `failed`
+    uint8_t reported = 0;  // reader only
   };
 
   kernels::DeviceEngine* Make(int index) noexcept;

@@ -11,8 +11,7 @@ bool GraphClock::EndStepOf(kernels::DeviceStep* step) noexcept {
   if (!clock.on) return false;
   const StatusCode code = devices_->Made(step->device)->EndGraphStep(clock.stream, &step->number);
   if (code != StatusCode::kOk) {
-    // A graph that was captured in this very step is taken not to have been replayed yet: the boundary lies inside of
-    // the capture.
+    // A graph captured in this very step counts as not replayed yet: the boundary lies inside of the capture.
     clock.ambiguous = std::max(clock.ambiguous, end_before);
     devices_->NoteRefusal(step->device, code);
     return false;
@@ -26,7 +25,7 @@ void GraphClock::Switch(bool on) noexcept {
   for (uint64_t left = devices_->captured_devices(); left != 0; left &= left - 1) {
     const int device = __builtin_ctzll(left);
     Clock& clock = clocks_[static_cast<size_t>(device)];
-    // Refused: tried again at the next boundary.
+    // If it fails, the next boundary tries again.
     if (clock.on != on && devices_->Made(device)->SwitchGraphs(clock.stream, on) == StatusCode::kOk) clock.on = on;
   }
 }

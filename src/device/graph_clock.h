@@ -1,8 +1,7 @@
-// The step thread's side of captured CUDA graphs: tells each device where a step of the training ends, and switches its
-// captured measurements on for the steps that are collected.
+// The step thread's side of captured CUDA graphs: marks on each device the end of a training step, and enables its
+// captured measurements for collected steps.
 //
-// Step thread only, between steps. Makes no call into a driver unless something was captured, and then only around
-// steps that are collected.
+// Step thread only, between steps. Calls the driver only after a capture, and then only around collected steps.
 #pragma once
 
 #include <array>
@@ -17,31 +16,30 @@ class GraphClock {
  public:
   explicit GraphClock(Devices* devices) : devices_(devices) {}
 
-  // Graphs of the device are replayed on this stream; otherwise on the legacy default stream.
+  // Sets the stream on which the device's graphs are replayed; the default is the legacy default stream.
   void SetStream(Device device, void* stream) noexcept {
     if (device.kind == DeviceKind::kCuda && device.index >= 0 && device.index < Devices::kDevicesMax)
       clocks_[static_cast<uint8_t>(device.index)].stream = stream;
   }
 
-  // A step is over. tell(kernels::DeviceStep) is called for each device on which something may have been measured in
-  // it.
-  template <class Tell>
-  void EndStep(const Tell& tell) noexcept {
+  // Ends a step. Calls report(kernels::DeviceStep) for each device on which measurements may have run in it.
+  template <class Report>
+  void EndStep(const Report& report) noexcept {
     for (uint64_t left = devices_->captured_devices(); left != 0; left &= left - 1) {
       kernels::DeviceStep step;
       step.device = __builtin_ctzll(left);
-      if (EndStepOf(&step)) tell(step);
+      if (EndStepOf(&step)) report(step);
     }
   }
-  // For the step about to begin.
+  // Switches measurements for the step about to begin.
   void Switch(bool on) noexcept;
 
  private:
   struct Clock {
     void* stream = nullptr;
-    bool on = true;          // the device's switch, as it was at first
-    uint32_t end = 0;        // slots at the last end of a step
-    uint32_t ambiguous = 0;  // slots below this may hold numbers of a step that could not be ended
+    bool on = true;          // the device's switch; initially on
+    uint32_t end = 0;        // slots at the end of the last step
+    uint32_t ambiguous = 0;  // slots below this may hold results of a step that could not be ended
   };
 
   bool EndStepOf(kernels::DeviceStep* step) noexcept;

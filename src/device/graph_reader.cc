@@ -44,14 +44,14 @@ Record GraphReader::RowOf(const CapturedObservation& observation, SiteId site, c
 bool GraphReader::Harvest(Devices* devices, const kernels::DeviceStep& step, GraphRows* rows) const {
   kernels::DeviceEngine* engine = devices->Made(step.device);
   const GraphTable* captured = devices->Graphs(step.device);
-  rows->records->reserve(rows->records->size() + Count(*devices, step, rows->due));  // what throws, throws now
+  rows->records->reserve(rows->records->size() + Count(*devices, step, rows->due));  // allocation may throw only here
   for (uint32_t slot = 0; slot < step.end; ++slot) {
     const CapturedObservation* observation = captured->Find(slot);
     const std::optional<SiteId> site = SiteOf(observation, rows->due);
     if (!site || !records::Fits(layout_, *site)) continue;
     Statistics statistics;
     const kernels::GraphAnswer answer = engine->HarvestGraph(slot, step.number, &statistics);
-    if (answer == kernels::GraphAnswer::kNotYet) return false;  // as at the first slot
+    if (answer == kernels::GraphAnswer::kNotYet) return false;  // can only happen at the first slot
     if (answer == kernels::GraphAnswer::kNone) continue;
     if (answer == kernels::GraphAnswer::kLost || slot < step.first) {
       ++rows->lost;

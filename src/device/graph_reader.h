@@ -1,4 +1,4 @@
-// From what captured graphs left on a device in one step to the rows of one plan. Reader's thread only.
+// Converts the results of captured graphs in one step to rows of one plan. Reader's thread only.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ namespace stepwatch::device {
 
 struct GraphRows {
   Record like;                // step, plan and flags of the rows
-  GroupSet due = kAllGroups;  // the groups that the step collects
+  GroupSet due = kAllGroups;  // the groups collected in the step
   std::vector<Record>* records = nullptr;
-  uint64_t lost = 0;  // there may have been so many more, which came too late or under a step that is not known
+  uint64_t lost = 0;  // upper limit of rows lost, because they were late or their step is unknown
 };
 
-// A plan's view of what was captured under this plan or an earlier one: an observation whose site the plan does not
-// watch, or not in this step, gives no row.
+// A plan's view of observations captured under this plan or an earlier one: an observation whose site the plan does not
+// watch, or not in this step, produces no row.
 class GraphReader {
  public:
-  // `layout` outlives it.
+  // `layout` must outlive it.
   GraphReader(const RecordLayout& layout, const kernels::MeasureOptions& measure);
 
-  // Appends a row for each observation that was replayed in the step, in the order in which they were captured. False:
-  // the device is not through with the step, and nothing was done.
+  // Appends a row for each observation that was replayed in the step, in the order of capture. Returns false, without
+  // effect, if the step is not over on the device.
   bool Harvest(Devices* devices, const kernels::DeviceStep& step, GraphRows* rows) const;
   size_t Count(const Devices& devices, const kernels::DeviceStep& step, GroupSet due) const noexcept;
 
@@ -39,7 +39,7 @@ class GraphReader {
   Record RowOf(const CapturedObservation& observation, SiteId site, const Statistics& statistics,
                const Record& like) const noexcept;
   bool OtherEps(const CapturedObservation& observation, SiteId site) const noexcept;
-  // Nothing: the plan does not watch it, or not in this step.
+  // nullopt: the plan does not watch it, or not in this step.
   std::optional<SiteId> SiteOf(const CapturedObservation* observation, GroupSet due) const noexcept;
 
   const RecordLayout& layout_;

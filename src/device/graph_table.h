@@ -1,5 +1,5 @@
-// What the captured graphs of one device observe: slot by slot, written once while a graph is captured, read by the
-// reader ever after. Neither side waits or allocates.
+// Observations of the captured graphs of one device, by slot: each is written once during a capture, then only read.
+// Neither side waits or allocates.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@ struct CapturedObservation {
   uint8_t ndim = 0;
   std::array<int64_t, kDimsMax> dims{};
   bool agreement = false;
-  kernels::MeasureOptions measure;  // baked into the graph
+  kernels::MeasureOptions measure;  // fixed at capture
 };
 
 class GraphTable {
  public:
   explicit GraphTable(size_t slots) : slots_(slots), cells_(slots == 0 ? nullptr : new Cell[slots]) {}
 
-  // Any thread, once for a slot.
+  // Any thread, once per slot.
   void Put(size_t slot, const CapturedObservation& observation) noexcept {
     if (slot >= slots_) return;
     cells_[slot].observation = observation;
@@ -40,11 +40,11 @@ class GraphTable {
     while (end < wanted && !end_.compare_exchange_weak(end, wanted, std::memory_order_release)) {
     }
   }
-  // Null: measured for nothing, or still being put.
+  // Null: no observation was stored, or it is still being written.
   const CapturedObservation* Find(size_t slot) const noexcept {
     return slot < slots_ && cells_[slot].is_there.load(std::memory_order_acquire) ? &cells_[slot].observation : nullptr;
   }
-  // All that is there has a slot below this.
+  // One past the highest slot in use.
   uint32_t end() const noexcept { return end_.load(std::memory_order_acquire); }
 
  private:

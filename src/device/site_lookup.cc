@@ -12,7 +12,7 @@ bool Before(const SiteKey& a, const SiteKey& b) {
 
 }  // namespace
 
-// FNV-1a: two names of one position in two versions of a model are the only ones that are ever compared.
+// FNV-1a: only the names of one position in two versions of a model are ever compared.
 SiteKey KeyOf(const PlannedSite& site) noexcept {
   uint64_t hash = 0xcbf29ce484222325 ^ static_cast<uint64_t>(site.chunk);
   for (const char c : site.name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

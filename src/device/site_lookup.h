@@ -1,4 +1,4 @@
-// Finds the sites of one plan by what they are, for observations that outlive the plan under which they were made.
+// Finds the sites of one plan by a plan-independent key, for observations that outlive their plan.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace stepwatch::device {
 
-// What a site is whatever the plan. Owners are positions, which shift when the model grows; the name tells.
+// Identifies a site across plans. Owners are positions, which shift when the model grows, so the name is included.
 struct SiteKey {
   SiteKind kind = SiteKind::kActv;
   Port port = Port::kNone;
@@ -25,7 +25,7 @@ SiteKey KeyOf(const PlannedSite& site) noexcept;
 class SiteLookup {
  public:
   explicit SiteLookup(const RecordLayout& layout);
-  // Nothing: the plan does not watch it.
+  // nullopt: the plan does not watch it.
   std::optional<SiteId> Find(const SiteKey& key) const noexcept;
 
  private:

@@ -24,7 +24,7 @@ std::string AnomalyDirectory(const std::string& output_base, int rank) {
 }
 
 void AlertManager::BeginPlan(const plan::Plan& plan) noexcept {
-  if (plan.rank_writes && plan.config.alert.dump) file_->Want();
+  if (plan.rank_writes && plan.config.alert.dump) file_->EnsureExists();
 }
 
 void AlertManager::Look(const plan::Plan& plan, const AssembledFrame& frame) noexcept {
@@ -36,19 +36,19 @@ void AlertManager::Look(const plan::Plan& plan, const AssembledFrame& frame) noe
     const std::vector<alerts::Alarm> alarms =
         evaluator_.Evaluate(rules_, plan.layout, StepFrame{frame.step, frame.records.data(), frame.records.size()});
     if (!alarms.empty()) Raise(plan, frame, alarms);
-  } catch (const std::exception& error) {  // no memory left
-    if (!std::exchange(judging_failed_, true)) TellLostAlarms(frame.step, error.what());
+  } catch (const std::exception& error) {  // out of memory
+    if (!std::exchange(judging_failed_, true)) ReportLostAlarms(frame.step, error.what());
   }
 }
 
 void AlertManager::Raise(const plan::Plan& plan, const AssembledFrame& frame,
                          const std::vector<alerts::Alarm>& alarms) {
-  const size_t further = alarms.size() - std::min(alarms.size(), kToldOfStepMax);
+  const size_t further = alarms.size() - std::min(alarms.size(), kReportedOfStepMax);
   AlarmsRaised raised{plan.layout.plan_id, frame.step, {}, further};
   for (size_t i = 0; i < alarms.size(); ++i) {
-    const bool told = i < kToldOfStepMax;
+    const bool is_reported = i < kReportedOfStepMax;
     const bool kept = i < kKeptOfStepMax && plan.config.alert.dump && !file_full_;
-    if (!told && !kept) continue;
+    if (!is_reported && !kept) continue;
     const alerts::Alarm& alarm = alarms[i];
     const Record& record = frame.records[alarm.position];
     alerts::AlarmText text = alerts::TextOf(plan.layout, record, alarm, origin_.rank);
@@ -57,15 +57,15 @@ void AlertManager::Raise(const plan::Plan& plan, const AssembledFrame& frame,
       alerts::AppendAnomaly(plan.layout, record, alarm, origin_, text, &entry_);
       Keep(entry_);
     }
-    if (told) raised.sentences.push_back(std::move(text.sentence));
+    if (is_reported) raised.sentences.push_back(std::move(text.sentence));
   }
   board_->Post(std::move(raised));
 }
 
-// The first alarms are the ones that lead to the cause; what comes when the file is full is told all the same.
+// The first alarms lead to the cause, so the file keeps those; when it is full, later alarms are still reported.
 void AlertManager::Keep(const std::string& entry) {
   file_full_ = !file_->Add(entry);
-  if (file_full_) TellFileProblem(" is full; further alarms are reported but not written to it", "");
+  if (file_full_) ReportFileProblem(" is full; further alarms are reported but not written to it", "");
 }
 
 void AlertManager::Advance(Time now, bool now_or_never) noexcept {
@@ -77,23 +77,23 @@ void AlertManager::Advance(Time now, bool now_or_never) noexcept {
     if (!saved.ok() && !was_failing) board_->Post(AnomalyFileFailed{std::move(saved)});
     if (!file_failing_ && was_failing) board_->Post(AnomalyFileRecovered{});
   } catch (const std::exception& error) {
-    if (!std::exchange(file_failing_, true)) TellFileProblem(" cannot be written now: ", error.what());
+    if (!std::exchange(file_failing_, true)) ReportFileProblem(" cannot be written now: ", error.what());
   }
 }
 
-void AlertManager::TellLostAlarms(int64_t step, const char* why) noexcept {
+void AlertManager::ReportLostAlarms(int64_t step, const char* why) noexcept {
   try {
     board_->PostDiagnostics(
         {"the alarms of step " + std::to_string(step) + ", and possibly of later steps, are lost: " + why});
-  } catch (const std::bad_alloc&) {  // no memory to say it: the next time
+  } catch (const std::bad_alloc&) {  // out of memory for the message: report the next time
     judging_failed_ = false;
   }
 }
 
-void AlertManager::TellFileProblem(const char* what, const char* why) noexcept {
+void AlertManager::ReportFileProblem(const char* what, const char* why) noexcept {
   try {
     board_->PostDiagnostics({file_->path() + what + why});
-  } catch (const std::bad_alloc&) {  // no memory to say it
+  } catch (const std::bad_alloc&) {  // out of memory for the message
   }
 }
 

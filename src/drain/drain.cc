@@ -13,11 +13,11 @@
 namespace stepwatch::drain {
 namespace {
 
-// With a plan in force the ring is looked at this often even if no wake-up comes; a wake-up follows every collected
+// Interval at which the ring is read without a wake-up, while a plan is in force; a wake-up follows every collected
 // step.
 constexpr std::chrono::milliseconds kLookBusy{200};
 constexpr std::chrono::milliseconds kLookIdle{2000};
-// While results are under way: often enough that their places are soon free again.
+// Interval while results are pending: short, so that their slots are soon free again.
 constexpr std::chrono::milliseconds kLookPending{2};
 constexpr std::chrono::milliseconds kLookStopping{20};
 
@@ -127,7 +127,7 @@ bool Drain::HasBacklog() const {
          (alert_manager_ && alert_manager_->unsaved());
 }
 
-// Out of memory, or a sink of the user's: the next round tries again.
+// Out of memory, or an exception of a user's sink: the next round tries again.
 template <class Stage>
 void Drain::Guarded(const Stage& stage) noexcept {
   try {
@@ -145,7 +145,7 @@ void Drain::ReportFault(const char* what) noexcept {
   try {
     board_->Post(SinkFailed{Status(StatusCode::kInternal, std::string("the drain thread caught: ") + what)});
   } catch (const std::bad_alloc&) {
-    board_->Post(SinkFailed{Status(StatusCode::kExhausted, "out of memory")});  // short enough to need none
+    board_->Post(SinkFailed{Status(StatusCode::kExhausted, "out of memory")});  // short enough to need no allocation
   }
   failing_ = true;
 }
@@ -158,9 +158,9 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
   Guarded([&] { EmptyRings(last_call); });
   engine_->TakeDeviceTimes(&device_times_);
   for (PlanStream& stream : streams_) {
-    TellBeginAndFinish(&stream);
-    TellCost(&stream);
-    TellFullRing(&stream);
+    ReportBeginAndFinish(&stream);
+    ReportCost(&stream);
+    ReportFullRing(&stream);
   }
   Guarded([&] { PassOnFrames(last_call); });
   Guarded([&] { AnswerQuestions(); });
@@ -183,7 +183,7 @@ void Drain::TakeRequests() noexcept {
 
 void Drain::TakeBegunPlans() noexcept {
   begun_plans_->TakeAll([this](std::unique_ptr<step::BegunPlan> plan) {
-    streams_.push_back(*static_cast<PlanStream*>(plan.release()));  // MakeStream has made it
+    streams_.push_back(*static_cast<PlanStream*>(plan.release()));  // created by MakeStream
   });
 }
 
@@ -192,27 +192,27 @@ void Drain::EmptyRings(bool last_call) {
     if (!stream.EmptyRing(backlog_bytes_max_, clock_(), last_call)) return;
 }
 
-void Drain::TellBeginAndFinish(PlanStream* stream) noexcept {
-  if (!stream->told_begin && stream->begun()) {
-    stream->told_begin = true;
+void Drain::ReportBeginAndFinish(PlanStream* stream) noexcept {
+  if (!stream->reported_begin && stream->begun()) {
+    stream->reported_begin = true;
     if (alert_manager_) alert_manager_->BeginPlan(*stream->plan());
     board_->Post(PlanBegan{stream->id(), stream->begin().first_step});
   }
-  TellPauses(stream);
-  if (!stream->told_finish && stream->finished()) {
-    stream->told_finish = true;
+  ReportPauses(stream);
+  if (!stream->reported_finish && stream->finished()) {
+    stream->reported_finish = true;
     const step::PlanEnd& end = stream->end();
     const bool had_steps = end.last_step >= stream->begin().first_step;
     board_->Post(PlanFinished{stream->id(), end.reason, had_steps ? end.last_step : -1, end.collected});
   }
 }
 
-void Drain::TellPauses(PlanStream* stream) noexcept {
+void Drain::ReportPauses(PlanStream* stream) noexcept {
   for (const step::PauseMark& mark : stream->TakePauseMarks())
     board_->Post(PlanPaused{stream->id(), mark.step, mark.paused});
 }
 
-// What a device took in a step comes with the cost of a later one, when it is through with it.
+// Device time arrives when the device has completed the step, so it is added to the cost of a later one.
 uint64_t Drain::AddDeviceTimes(std::array<uint64_t, step::kCostCount>* ns) noexcept {
   static_assert(stats::Engine::kNoKind == step::kBoundaryCost && step::kCostCount <= kernels::kDeviceAccounts);
   const kernels::DeviceTimes times = std::exchange(device_times_, {});
@@ -224,18 +224,18 @@ uint64_t Drain::AddDeviceTimes(std::array<uint64_t, step::kCostCount>* ns) noexc
   return total;
 }
 
-void Drain::TellCost(PlanStream* stream) noexcept {
+void Drain::ReportCost(PlanStream* stream) noexcept {
   std::optional<step::StepCost> cost = stream->TakeCost();
   if (!cost) return;
   const uint64_t device_ns = AddDeviceTimes(&cost->ns);
-  const bool is_first = !std::exchange(stream->told_cost, true);
+  const bool is_first = !std::exchange(stream->reported_cost, true);
   board_->Post(StepsMeasured{stream->id(), is_first, *cost, device_ns}, stream->plan()->config.own.budget.has_value());
 }
 
-// While the plan runs, so that somebody may change it.
-void Drain::TellFullRing(PlanStream* stream) noexcept {
-  if (stream->told_loss || stream->pipeline()->dropped_ring_full.load(std::memory_order_relaxed) == 0) return;
-  stream->told_loss = true;
+// Reported while the plan runs, so that the user can change it.
+void Drain::ReportFullRing(PlanStream* stream) noexcept {
+  if (stream->reported_loss || stream->pipeline()->dropped_ring_full.load(std::memory_order_relaxed) == 0) return;
+  stream->reported_loss = true;
   Guarded([&] {
     board_->PostDiagnostics(
         {"plan " + std::to_string(stream->id()) + " drops records (ring_full): they arrive faster than the " +
@@ -245,12 +245,12 @@ void Drain::TellFullRing(PlanStream* stream) noexcept {
   });
 }
 
-// Frames of a plan wait until those of the plan before it are with the sinks; its results are fetched all the same.
+// Frames of a plan wait until those of the previous plan are with the sinks; its results are fetched meanwhile.
 void Drain::PassOnFrames(bool last_call) {
   for (PlanStream& stream : streams_) stream.Fetch();
   for (PlanStream& stream : streams_) {
     PassOnFrames(&stream, last_call);
-    if (!stream.told_end) return;
+    if (!stream.reported_end) return;
   }
 }
 
@@ -263,10 +263,10 @@ void Drain::PassOnFrames(PlanStream* stream, bool last_call) {
       stream->DiscardReady();
     }
   }
-  if (stream->exhausted() && !stream->told_end) PassOnEnd(stream, last_call);
+  if (stream->exhausted() && !stream->reported_end) PassOnEnd(stream, last_call);
 }
 
-// All that may fail comes before the frame is taken: alarms look at a frame once, and a sink gets it once.
+// Fallible work comes before the frame is taken: alarms and sinks must see a frame exactly once.
 void Drain::PassOn(PlanStream* stream, const AssembledFrame& frame) {
   if (latest_) latest_->Add(stream->plan(), frame.records);
   MakeRoomInSinks();
@@ -282,7 +282,7 @@ void Drain::PassOnEnd(PlanStream* stream, bool last_call) {
   } catch (const std::bad_alloc&) {
     if (!last_call) throw;  // the sinks end with the run
   }
-  stream->told_end = true;
+  stream->reported_end = true;
   if (alert_manager_) alert_manager_->EndPlan();
 }
 
@@ -301,8 +301,8 @@ bool Drain::AnyPending() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const PlanStream& stream) { return stream.pending(); });
 }
 
-// All that was pushed before a question came is out of the rings by now. Of a frame that still grows what has arrived
-// counts.
+// All entries pushed before a question are out of the rings by now. Of the open frame, the records that have arrived
+// count.
 void Drain::AnswerQuestions() {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (!mailbox_.HasDueQuestion(AnyPending(), now)) return;
@@ -313,29 +313,29 @@ void Drain::AnswerQuestions() {
   mailbox_.AnswerLatest(AnyPending(), now, [this](SiteKind kind, int rank) { return latest_->Of(kind, rank); });
 }
 
-// A plan is drained when its ring has ended and the first sink has nothing of it left: then every produced record is
-// accounted for, and every column of a heat map, which is none, is where it belongs.
+// A plan is drained when its ring has ended and the first sink holds no frame of it: then every produced record is
+// accounted for, and every heat-map column, which is not a record, was delivered.
 void Drain::ReportDrained(bool last_call) noexcept {
-  while (!streams_.empty() && streams_.front().told_end) {
+  while (!streams_.empty() && streams_.front().reported_end) {
     const PlanStream& stream = streams_.front();
     const Ledger ledger = stream.account();
     const bool waits = !sinks_.empty() && sinks_.front().HoldsFrameOf(stream.id());
     if ((waits || !ledger.balanced()) && !last_call) return;
-    TellLoss(stream, ledger);
+    ReportLoss(stream, ledger);
     const step::PlanEnd& end = stream.end();
     board_->Post(PlanDrained{stream.id(), end.reason, end.collected, ledger, stream.pipeline()->cost.seconds()});
     streams_.pop_front_and_dispose(std::default_delete<PlanStream>());
   }
 }
 
-void Drain::TellLoss(const PlanStream& stream, const Ledger& ledger) noexcept {
+void Drain::ReportLoss(const PlanStream& stream, const Ledger& ledger) noexcept {
   if (stream.misses_records(ledger)) ReportFault("records that a step announced are missing from the ring");
   const uint64_t lost = stream.pipeline()->heatmaps.lost();
   if (lost == 0) return;
   try {
     board_->PostDiagnostics({"ur_distribution: the images lack " + std::to_string(lost) + " steps of plan " +
                              std::to_string(stream.id()) + ", which arrived while the drain thread was far behind"});
-  } catch (const std::bad_alloc&) {  // no memory to say it
+  } catch (const std::bad_alloc&) {  // out of memory for the message
   }
 }
 
@@ -347,7 +347,7 @@ void Drain::ReportHealth() noexcept {
     try {
       board_->Post(SinkFailed{Status(failing->failure()->code(), why)});
     } catch (const std::bad_alloc&) {
-      board_->Post(SinkFailed{Status(StatusCode::kExhausted, "out of memory")});  // short enough to need none
+      board_->Post(SinkFailed{Status(StatusCode::kExhausted, "out of memory")});  // short enough to need no allocation
     }
     failing_ = true;
   }

@@ -15,7 +15,7 @@ void MakeRoomIn(std::vector<T>* items, size_t expected) {
 }  // namespace
 
 void FrameAssembler::MakeRoom() {
-  // A frame that is not begun makes do with one place: it may be closed with nothing but columns in it.
+  // Even an empty frame needs one place: it may be closed with only columns in it.
   MakeRoomIn(&open_.records, open_.records.empty() ? 1 : closed_records_);
   MakeRoomIn(&open_.pending, 1);
   MakeRoomIn(&open_.graph_steps, 1);
@@ -32,8 +32,8 @@ std::optional<AssembledFrame> FrameAssembler::Close() {
   return closed;
 }
 
-// Otherwise the open frame is that of its step. The marker of the earlier step may have found the ring full: the first
-// entry of a later step closes it as well.
+// Otherwise the entry belongs to the open frame. The marker of an earlier step may have found the ring full, so the
+// first entry of a later step also closes the frame.
 template <class T>
 bool FrameAssembler::IsLate(const T& entry, std::optional<AssembledFrame>* done) {
   if (entry.step <= closed_step_ || end_) return true;
@@ -65,7 +65,7 @@ std::optional<AssembledFrame> FrameAssembler::Add(step::HeatmapStep step) {
   return done;
 }
 
-// The step before it is closed in any case; no record of it comes behind.
+// Closes the previous step in any case; no more of its records follow.
 std::optional<AssembledFrame> FrameAssembler::AddCut(const step::SegmentCut& cut) {
   if (open_.empty()) open_.step = cut.last_step;
   open_.next_segment = cut.segment;

@@ -1,4 +1,4 @@
-// What each kind of sites takes of a collected step, by the newest plan that has measured it. Pure.
+// Cost of each kind of sites per collected step, from the newest plan that has measured it. Pure.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace stepwatch::drain {
 
 class KindCosts {
  public:
-  // Of steps of this plan; those of the plans before it have been added.
+  // Adds the cost of steps of this plan; those of earlier plans must have been added.
   void Add(PlanId plan_id, const step::StepCost& cost) {
     if (plan_id != plan_id_) {
       known_ = PerCollectedStep();
@@ -20,7 +20,7 @@ class KindCosts {
     }
     of_plan_.Add(cost);
   }
-  // Seconds, by place; 0: not known.
+  // Seconds, by position; 0: unknown.
   std::array<double, step::kCostCount> PerCollectedStep() const {
     std::array<double, step::kCostCount> costs = known_;
     for (size_t i = 0; i < costs.size(); ++i)
@@ -32,7 +32,7 @@ class KindCosts {
  private:
   PlanId plan_id_ = 0;
   step::StepCost of_plan_;
-  std::array<double, step::kCostCount> known_{};  // from the plans before it
+  std::array<double, step::kCostCount> known_{};  // from earlier plans
 };
 
 }  // namespace stepwatch::drain

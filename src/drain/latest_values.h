@@ -1,4 +1,4 @@
-// What every site of the newest plan gave last, for whoever asks in mid-training. Drain thread only.
+// The last values of every site of the newest plan, for queries during training. Drain thread only.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ namespace stepwatch::drain {
 
 class LatestValues {
  public:
-  // Records of one step in the order in which they were produced: those of a site take the place of what is known of
-  // it, unless that is of a later step. The same step may come again when more of it is known. A record without its
-  // numbers is skipped. A newer plan begins a new table.
+  // Adds records of one step in the order of production: they replace the known values of their site, unless those are
+  // of a later step. A step may be added again when more of it is known. A record without its numbers is skipped. A
+  // newer plan begins a new table.
   void Add(const std::shared_ptr<const plan::Plan>& plan, const std::vector<Record>& records);
-  // In the order of the plan's sites; of one site in the order in which they were produced, each place in a step once,
-  // with the last that was seen there. Tags for this rank.
+  // In the order of the plan's sites, and for one site in the order of production; each position in a step occurs once,
+  // with its last value. Tags for this rank.
   std::vector<LatestValue> Of(SiteKind kind, int rank) const;
 
  private:
   struct SiteValues {
     std::vector<Record> records;  // all of one step
-    uint64_t added = 0;           // by which call of Add
+    uint64_t added = 0;           // the call of Add that added them
   };
 
   std::shared_ptr<const plan::Plan> plan_;

@@ -6,7 +6,7 @@
 namespace stepwatch::drain {
 namespace {
 
-// The drain answers at the deadline, unless it is in a call of a sink that hangs.
+// The drain answers at the deadline, unless it is in a call of a hanging sink.
 constexpr std::chrono::milliseconds kGrace{100};
 
 }  // namespace

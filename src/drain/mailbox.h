@@ -1,7 +1,7 @@
-// What other threads ask of the drain and wait for: a flush, the latest values.
+// Blocking requests of other threads to the drain: a flush, the latest values.
 //
-// Whoever asks brings the memory of the question with it; the drain takes it without an allocation. The asker and the
-// drain share a question, so that neither has to wait for the other to be done with it.
+// The requesting thread allocates the request; the drain accepts it without allocation. Both share it, so that neither
+// has to wait for the other to finish with it.
 #pragma once
 
 #include <chrono>
@@ -21,25 +21,25 @@ class Mailbox {
   using Time = std::chrono::steady_clock::time_point;
   using LatestOf = std::function<std::vector<LatestValue>(SiteKind kind, int rank)>;
 
-  // Outlives the mailbox.
+  // `wake_up` must outlive the mailbox.
   explicit Mailbox(step::WakeUp* wake_up) : wake_up_(wake_up) {}
 
-  // --- any thread but the drain's; once closed, they return at once ---
-  // True: all that was enqueued before the call is out. False: it was not at the deadline.
+  // --- any thread but the drain's; after Close, calls return at once ---
+  // Returns true if all observations before the call are out, false at the deadline.
   bool Flush(Time deadline);
   std::vector<LatestValue> Latest(SiteKind kind, int rank, Time deadline);
   void KeepLatest();
 
   // --- drain thread ---
-  // Questions that came before are answered by the calls below; what comes later waits for the next round.
+  // Accepts waiting requests, which the calls below answer; later ones wait for the next round.
   void Take() noexcept;
-  // Somebody asked for the latest values, ever.
+  // True once the latest values were requested.
   bool keeps_latest() const { return takes_latest_; }
   void AnswerFlushes(bool is_out, Time now) noexcept;
-  // A question that is not due is left for later if numbers are still on their way.
+  // A question that is not due waits while results are pending.
   bool HasDueQuestion(bool pending, Time now) const;
   void AnswerLatest(bool pending, Time now, const LatestOf& latest_of);
-  // Nobody answers any more.
+  // Ends the service: waiting and later requests return at once.
   void Close() noexcept;
 
  private:
@@ -59,7 +59,7 @@ class Mailbox {
   step::WakeUp* const wake_up_;
 
   base::Mutex mutex_;
-  base::Condition answer_;  // something was answered, or the mailbox was closed
+  base::Condition answer_;  // a request was answered, or the mailbox was closed
   std::list<std::shared_ptr<Question>> new_questions_ STEPWATCH_GUARDED_BY(mutex_);
   std::list<std::shared_ptr<FlushRequest>> new_flush_requests_ STEPWATCH_GUARDED_BY(mutex_);
   bool keep_latest_ STEPWATCH_GUARDED_BY(mutex_) = false;

@@ -11,7 +11,7 @@
 namespace stepwatch::drain {
 namespace {
 
-// The calls are one row: in no micro-batch, and none of several calls.
+// The calls form one row: without micro-batch and call.
 void MakeRow(Record* record) {
   record->micro_step = 0;
   record->call = 0;
@@ -63,7 +63,7 @@ bool IsEmpty(const Record& record) {
   return std::find(record.dims.begin(), end, 0) != end;
 }
 
-// Of different shapes the record keeps one, by which alarms tell that a NaN comes from an empty tensor.
+// If shapes differ, the record keeps one, by which alarms detect that a NaN comes from an empty tensor.
 void AddDescription(const Record& call, Record* row) {
   if (call.dtype != row->dtype) row->flags |= Record::kMixedDtype;
   if (call.ndim == row->ndim && call.dims == row->dims) return;
@@ -73,7 +73,8 @@ void AddDescription(const Record& call, Record* row) {
   row->dims = call.dims;
 }
 
-// `calls` with a tensor are in the row. From the second call on it holds sums where it will hold a root or an average.
+// `calls` counts the calls with a tensor in the row. From the second call on, the row holds sums in place of roots and
+// averages.
 void AddCall(const Record& call, int64_t* calls, Record* record) {
   record->flags |= call.flags & Record::kInDoubt;
   if (call.missing()) return;
@@ -112,7 +113,7 @@ bool MayComeAgain(const RecordLayout& layout, const Record& record) {
   return TraitsOf(layout.sites[record.site].kind).repeats == Repeats::kReplace;
 }
 
-// What tells the gradients of a step apart.
+// Key that distinguishes the gradients of a step.
 struct Gradient {
   uint64_t site_and_micro_step, element_and_call;
 
@@ -132,15 +133,15 @@ Gradient KeyOf(const Record& record) {
           uint64_t{record.element} << 16 | record.call};
 }
 
-// Where each record goes. All that allocates comes before the first record moves: whoever runs out of memory finds the
-// records as they were.
+// The target of each record. All allocation comes before the first record moves: if memory runs out, the records are
+// unchanged.
 struct Places {
   std::vector<size_t> of_record;
   size_t kept = 0;
 };
 
-// Calls of one site and element share a place, if they have as many values. (If they have not, which would be a fault
-// of ours, each is a row of its own.)
+// Calls of one site and element share a row, if they have the same number of values. (Otherwise, which would be a bug
+// of Stepwatch, each is a row of its own.)
 Places PlacesOfCalls(const RecordLayout& layout, const std::vector<Record>& records, size_t first) {
   Places places{std::vector<size_t>(records.size()), first};
   struct Row {
@@ -208,8 +209,8 @@ bool IsFurtherUpdate(const RecordLayout& layout, const Record& record) {
   return record.call > 0 && OwnerOf(layout.sites[record.site].kind) == SiteOwner::kParameter;
 }
 
-// The records of a parameter's site become calls 0, 1, 2, ... in their order: an update in which it had none leaves no
-// gap, and one that was repeated has those of its last attempt.
+// The records of a parameter's site become calls 0, 1, 2, ... in their order: an update without a record leaves no gap,
+// and a repeated update has the records of its last attempt.
 void NumberUpdates(const RecordLayout& layout, std::vector<Record>* records) {
   struct Updates {
     uint16_t count = 0;

@@ -10,7 +10,7 @@
 namespace stepwatch::drain {
 namespace {
 
-// One entry may close the frame before it, the columns of its step, and its own.
+// One entry may close the previous frame, the columns of its step, and its own frame.
 constexpr size_t kFramesOfEntry = 2;
 
 }  // namespace
@@ -61,7 +61,7 @@ void PlanStream::TakeEntry(const step::RingEntry& entry, Time now) noexcept {
   if (const auto* record = std::get_if<Record>(&entry)) engine_->Discard(*record);
 }
 
-// They were put down before the step's frame was closed.
+// The columns were queued before the step's frame was closed.
 void PlanStream::TakeColumns(int64_t step, Time now) noexcept {
   std::optional<step::HeatmapStep> columns = pipeline_->heatmaps.Take(step);
   if (!columns) return;
@@ -106,7 +106,7 @@ Ledger PlanStream::account() const noexcept {
   return ledger;
 }
 
-// What the steps announced and did not deliver was dropped before the ring or was late behind it.
+// Records that steps announced but did not deliver must be counted as dropped at the ring or as late.
 bool PlanStream::misses_records(const Ledger& account) const {
   const uint64_t known = account.dropped[static_cast<size_t>(DropReason::kRingFull)] +
                          account.dropped[static_cast<size_t>(DropReason::kUnsupported)] +

@@ -1,7 +1,8 @@
-// The records of one plan on their way out of its ring: put together as frames, held until a device has given what it
-// owes, merged, counted.
+// The records of one plan between its ring and the sinks: assembled into frames, held until pending results arrive,
+// merged, counted.
 //
-// Drain thread only. The account is exact whatever fails: what cannot be kept for lack of memory is counted.
+// Drain thread only. The account is exact in spite of any failure: records that cannot be kept for lack of memory are
+// counted.
 #pragma once
 
 #include <boost/intrusive/slist.hpp>
@@ -25,60 +26,60 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
  public:
   using Time = WaitingFrames::Time;
 
-  // `engine` outlives the stream.
+  // `engine` must outlive the stream.
   PlanStream(stats::Engine* engine, std::shared_ptr<step::Pipeline> pipeline)
       : pipeline_(std::move(pipeline)), engine_(engine), waiting_(engine, pipeline_) {}
 
-  // Takes all entries out of the ring. False: as much waits for results of a device as may wait, so that the ring, and
-  // then its producers, feel it. An entry comes out when there is room for it; throws std::bad_alloc if there is none,
-  // or counts what is left, in the last call.
+  // Takes all entries out of the ring. Returns false if the limit of pending results is reached, so that the ring, and
+  // then its producers, are slowed down. An entry is taken when there is room for it; if memory runs out, throws
+  // std::bad_alloc or, in the last call, counts the rest.
   bool EmptyRing(size_t waiting_bytes_max, Time now, bool last_call);
-  // Asks the device for what it owes.
+  // Fetches the results that the device has completed.
   void Fetch() noexcept { waiting_.Fetch(&assembler_.open()); }
-  // The next frame if it is whole, with the records that are one row merged. Throws std::bad_alloc, or discards and
-  // counts the frame, in the last call.
+  // The next frame if it is complete, with repeated records merged. If memory runs out, throws std::bad_alloc or, in
+  // the last call, discards and counts the frame.
   const AssembledFrame* Ready(Time now, bool last_call);
-  // The frame that Ready has given leaves.
+  // Removes the frame that Ready returned.
   std::shared_ptr<const AssembledFrame> Take() noexcept { return waiting_.Take(); }
   void DiscardReady() noexcept { waiting_.DiscardReady(); }
-  // What became of records that were taken: the sinks have written them or discarded them.
+  // Accounts for records that were taken: the sinks have written or discarded them.
   void Credit(uint64_t written, uint64_t discarded) noexcept;
 
   const std::shared_ptr<step::Pipeline>& pipeline() const { return pipeline_; }
   const std::shared_ptr<const plan::Plan>& plan() const { return pipeline_->plan; }
   PlanId id() const { return plan()->layout.plan_id; }
-  // Its first entry is out of the ring.
+  // True if its first entry is out of the ring.
   bool begun() const { return assembler_.begin().has_value(); }
-  // Its last entry is out of the ring.
+  // True if its last entry is out of the ring.
   bool finished() const { return assembler_.end().has_value(); }
-  // And no frame waits here.
+  // True if, in addition, no frame waits here.
   bool exhausted() const { return finished() && waiting_.empty(); }
   bool has_backlog() const { return !waiting_.empty() || !pipeline_->ring.Empty(); }
   bool pending() const { return waiting_.pending(); }
-  // What measuring has cost since the last call; nothing: no collected step has ended.
+  // Cost of measuring since the last call; nullopt: no collected step has ended.
   std::optional<step::StepCost> TakeCost() noexcept { return std::exchange(cost_, std::nullopt); }
   const step::PlanBegin& begin() const { return *assembler_.begin(); }
   const step::PlanEnd& end() const { return *assembler_.end(); }
-  // What it was told of pauses since the last call.
+  // Pauses and resumptions since the last call.
   std::vector<step::PauseMark> TakePauseMarks() noexcept;
-  // Of what its steps have announced, records that are in no account.
+  // True if records that its steps announced are missing from the account.
   bool misses_records(const Ledger& account) const;
-  // Final when it balances and the first sink has nothing of the plan left.
+  // Final when it balances and the first sink holds no frame of the plan.
   Ledger account() const noexcept;
 
-  // Frames that are whole but not taken, then the one that still grows.
+  // Complete frames that are not taken, then the open one.
   template <class Visitor>
   void ForEach(const Visitor& visitor) {
     waiting_.ForEach(visitor);
     visitor(assembler_.open());
   }
 
-  // What the drain has told about it.
-  bool told_begin = false;
-  bool told_finish = false;
-  bool told_end = false;  // to the sinks
-  bool told_cost = false;
-  bool told_loss = false;
+  // Facts that the drain has already reported.
+  bool reported_begin = false;
+  bool reported_finish = false;
+  bool reported_end = false;  // to the sinks
+  bool reported_cost = false;
+  bool reported_loss = false;
 
  private:
   void MakeRoom();
@@ -94,7 +95,7 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   std::optional<step::StepCost> cost_;
   uint64_t written_ = 0;
   uint64_t discarded_ = 0;
-  uint64_t merged_ = 0;  // records that went into the rows of others
+  uint64_t merged_ = 0;  // records merged into other rows
 };
 
 }  // namespace stepwatch::drain

@@ -1,4 +1,4 @@
-// A queue that makes room for items before they come, so that adding them cannot fail for lack of memory.
+// A queue that allocates room for items in advance, so that adding them cannot fail for lack of memory.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@ namespace stepwatch::drain {
 template <class T>
 class PreparedQueue {
  public:
-  // The next `count` calls of Push allocate nothing. Throws std::bad_alloc, and has changed nothing that counts then.
+  // After this, `count` calls of Push do not allocate. Throws std::bad_alloc without visible effect.
   void MakeRoom(size_t count = 1) {
     while (spare_.size() < count) spare_.emplace_back();
   }
   std::list<T>& rooms() { return spare_; }
   bool has_room() const { return !spare_.empty(); }
-  // A prepared place, for items that are filled where they lie. Only if has_room().
+  // A prepared item to fill in place. Only if has_room().
   T& room() { return spare_.front(); }
   void Push() noexcept { items_.splice(items_.end(), spare_, spare_.begin()); }
   void Push(T item) {

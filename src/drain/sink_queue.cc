@@ -19,7 +19,7 @@ StepFrame FrameView(const AssembledFrame& frame) {
   return StepFrame{frame.step, frame.records.data(), frame.records.size(), frame.columns.data(), frame.columns.size()};
 }
 
-// Short enough to need no memory.
+// Short enough to need no allocation.
 Status OutOfMemory() {
   return Status(StatusCode::kExhausted, "out of memory");
 }
@@ -57,7 +57,7 @@ void SinkQueue::AddEnd(std::shared_ptr<const plan::Plan> plan) {
   Add(std::move(item));
 }
 
-// What a sink throws is a failure like any other; it must not keep the other sinks, or the ledger, from going on.
+// An exception of a sink is a failure like any other; it must not stop the other sinks or the ledger.
 template <class Call>
 Status SinkQueue::Guarded(Call call) noexcept {
   try {
@@ -65,7 +65,7 @@ Status SinkQueue::Guarded(Call call) noexcept {
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
   } catch (const sinks::ImpossibleFrame& error) {
-    hopeless_ = true;
+    is_unwritable_ = true;
     return Thrown("a sink cannot write a frame, which is dropped: ", error.what());
   } catch (const std::exception& error) {
     return Thrown("a sink threw an exception: ", error.what());
@@ -74,35 +74,35 @@ Status SinkQueue::Guarded(Call call) noexcept {
   }
 }
 
-void SinkQueue::Tell(const Item& item, uint64_t written, uint64_t discarded) noexcept {
+void SinkQueue::CreditPlan(const Item& item, uint64_t written, uint64_t discarded) noexcept {
   if (callbacks_.credit && written + discarded > 0) callbacks_.credit(item.plan->layout.plan_id, written, discarded);
 }
 
-// True if the sink has taken the frame whole.
+// Returns true if the sink accepted the whole frame.
 bool SinkQueue::Write(Item* item) noexcept {
   if (item->frame->has_nothing_to_write()) return true;
   item->tried = true;
-  size_t said = 0;
+  size_t reported = 0;
   bool is_limited = false;
   Status status = Guarded([&] {
     try {
       WriteResult result = sink_->Write(item->plan->layout, FrameView(*item->frame));
-      said = result.written;
+      reported = result.written;
       return std::move(result.status);
     } catch (const sinks::BeyondLimit& limit) {
-      said = limit.written();
-      is_limited = hopeless_ = true;
+      reported = limit.written();
+      is_limited = is_unwritable_ = true;
       return Status(StatusCode::kExhausted, "");
     }
   });
-  // A sink may miscount, the ledger may not.
+  // A sink may miscount, the ledger must not.
   const uint64_t left = item->frame->records.size() - item->written;
-  const uint64_t written = status.ok() ? left : std::min<uint64_t>(said, left);
+  const uint64_t written = status.ok() ? left : std::min<uint64_t>(reported, left);
   item->written += written;
-  Tell(*item, written, 0);
+  CreditPlan(*item, written, 0);
   flush_due_ |= written > 0 || status.ok();
   const bool taken = status.ok();
-  if (taken || is_limited)  // a limit is told by whoever has set it
+  if (taken || is_limited)  // the limit is reported by its owner
     failure_.reset();
   else
     failure_ = std::move(status);
@@ -114,7 +114,7 @@ void SinkQueue::EndPlan(const Item& item) noexcept {
     sink_->EndPlan(item.plan->layout);
     return Status();
   });
-  hopeless_ = false;
+  is_unwritable_ = false;
   if (!ended.ok()) failure_ = std::move(ended);
   flush_due_ = true;
 }
@@ -127,7 +127,7 @@ void SinkQueue::BeginSegmentBehind(const Item& item) noexcept {
     begun.files = sink_->BeginSegment(begun.segment);
     return Status();
   });
-  hopeless_ = false;
+  is_unwritable_ = false;
   if (!status.ok()) failure_ = std::move(status);
   flush_due_ = true;
   if (callbacks_.on_segment) callbacks_.on_segment(std::move(begun));
@@ -136,7 +136,7 @@ void SinkQueue::BeginSegmentBehind(const Item& item) noexcept {
 void SinkQueue::Flush() noexcept {
   if (!std::exchange(flush_due_, false)) return;
   Status flushed = Guarded([&] { return sink_->Flush(); });
-  hopeless_ = false;
+  is_unwritable_ = false;
   if (!flushed.ok()) failure_ = std::move(flushed);
 }
 
@@ -161,8 +161,8 @@ void SinkQueue::DiscardFront() noexcept {
       sink_->Discard(item.plan->layout, FrameView(*item.frame));
       return Status();
     });
-  hopeless_ = false;
-  Tell(item, 0, item.frame->records.size() - item.written);
+  is_unwritable_ = false;
+  CreditPlan(item, 0, item.frame->records.size() - item.written);
   BeginSegmentBehind(item);
   PopFront();
 }
@@ -176,7 +176,7 @@ void SinkQueue::PassOnItems(SteadyTime now) noexcept {
       retry_at_.reset();
       back_off_ = std::chrono::milliseconds(0);
       BeginSegmentBehind(item);
-    } else if (hopeless_) {
+    } else if (is_unwritable_) {
       DiscardFront();
       continue;
     } else {
@@ -191,7 +191,7 @@ void SinkQueue::PassOnItems(SteadyTime now) noexcept {
 void SinkQueue::Advance(SteadyTime now, bool now_or_never) noexcept {
   const bool waits = retry_at_ && now < *retry_at_ && !now_or_never;
   if (!waits) PassOnItems(now);
-  // The oldest frames go first: whoever looks after a full disk wants the latest.
+  // Discards the oldest frames first: after a full disk, users need the latest.
   while (backlog_bytes_ > backlog_bytes_max_) DiscardFront();
   Flush();
 }

@@ -1,7 +1,7 @@
-// The frames that one sink has not taken yet, with retries, back-off and a limit.
+// The frames that one sink has not accepted yet, with retries, back-off and a limit.
 //
-// Drain thread only; the time is handed in. Nothing here throws because a sink does, or because memory is out, except
-// MakeRoom. A sink is flushed whenever it has taken something. Frames are shared by all sinks.
+// Drain thread only; the time is a parameter. Exceptions of a sink are caught, and only MakeRoom throws when memory
+// runs out. A sink is flushed after each time it accepted data. Frames are shared by all sinks.
 #pragma once
 
 #include <chrono>
@@ -21,11 +21,11 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 class SinkQueue {
  public:
-  // Is told what became of records of a plan.
+  // Called with the fate of records of a plan.
   using Credit = std::function<void(PlanId plan, uint64_t written, uint64_t discarded)>;
-  // Is told that the sink has closed a segment.
+  // Called when the sink has closed a segment.
   using OnSegment = std::function<void(SegmentBegun begun)>;
-  // Any may be empty, and none may throw.
+  // Each may be empty, and must not throw.
   struct Callbacks {
     Credit credit;
     OnSegment on_segment;
@@ -33,23 +33,23 @@ class SinkQueue {
 
   SinkQueue(std::shared_ptr<Sink> sink, size_t backlog_bytes_max, Callbacks callbacks = {});
 
-  // The next call of AddFrame or AddEnd allocates nothing. Throws std::bad_alloc.
+  // After this, the next call of AddFrame or AddEnd does not allocate. Throws std::bad_alloc.
   void MakeRoom() { items_.MakeRoom(); }
-  // A frame, or the end of its plan (no records), to be passed to the sink in this order.
+  // Queues a frame, or the end of its plan (no records); the sink sees them in this order.
   void AddFrame(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<const AssembledFrame> frame);
   void AddEnd(std::shared_ptr<const plan::Plan> plan);
 
-  // Passes on what the sink takes; after a failure waits before it tries again, unless `now_or_never`.
+  // Passes on what the sink accepts; after a failure waits before retrying, unless `now_or_never`.
   void Advance(SteadyTime now, bool now_or_never) noexcept;
-  // Discards everything that is left, and counts it.
+  // Discards and counts the rest.
   void DiscardAll() noexcept;
 
   bool empty() const { return items_.empty(); }
-  // A frame of this plan is still to be taken.
+  // True if a frame of this plan is still queued.
   bool HoldsFrameOf(PlanId plan) const;
-  // When Advance should be called again although nothing new came; unset: no need.
+  // The time for the next call of Advance even without new items; nullopt: not needed.
   std::optional<SteadyTime> retry_at() const { return items_.empty() ? std::nullopt : retry_at_; }
-  // Set while the sink fails: the last error. It lasts until a frame is written whole.
+  // The last error while the sink fails, until a frame is written completely.
   const std::optional<Status>& failure() const { return failure_; }
 
  private:
@@ -64,7 +64,7 @@ class SinkQueue {
   template <class Call>
   Status Guarded(Call call) noexcept;
   void Add(Item item);
-  void Tell(const Item& item, uint64_t written, uint64_t discarded) noexcept;
+  void CreditPlan(const Item& item, uint64_t written, uint64_t discarded) noexcept;
   bool Write(Item* item) noexcept;
   void EndPlan(const Item& item) noexcept;
   void BeginSegmentBehind(const Item& item) noexcept;
@@ -82,7 +82,7 @@ class SinkQueue {
   std::chrono::milliseconds back_off_{0};
   std::optional<Status> failure_;
   bool flush_due_ = false;
-  bool hopeless_ = false;  // the sink has said that it can never take the frame in front
+  bool is_unwritable_ = false;  // the sink reported that it can never accept the front frame
 };
 
 }  // namespace stepwatch::drain

@@ -25,7 +25,7 @@ StatusBoard::StatusBoard(std::function<void()> wake) : wake_(std::move(wake)) {
   measured_.reserve(kMeasuredMax);
 }
 
-// Of a sink that fails and recovers all the time the newest state counts.
+// For a sink that alternates between failure and recovery, only the newest state counts.
 bool StatusBoard::TakesPlaceOfLast(BoardEntry* entry) {
   if (health_entries_ < kHealthEntriesMax) return false;
   const auto last = std::find_if(entries_.rbegin(), entries_.rend(), [&](const BoardEntry& each) {
@@ -45,7 +45,7 @@ void StatusBoard::Post(BoardEntry entry) noexcept {
       health_entries_ += is_health ? 1 : 0;
       entries_.push_back(std::move(entry));
     }
-  } catch (const std::bad_alloc&) {  // more plans than the loop can have handed out
+  } catch (const std::bad_alloc&) {  // more plans than the loop can have published
   }
   Wake();
 }
@@ -138,7 +138,7 @@ void StatusBoard::Wake() noexcept {
   }
   try {
     wake_();
-  } catch (...) {  // no memory to schedule it: the next post, or Remind, tries again
+  } catch (...) {  // out of memory to schedule it: the next post, or Remind, tries again
     Woken();
   }
 }
@@ -148,7 +148,7 @@ void StatusBoard::Woken() noexcept {
   woken_ = false;
 }
 
-// The memory of the board stays with it.
+// The board keeps its memory.
 std::vector<BoardEntry> StatusBoard::Take() {
   std::vector<BoardEntry> taken;
   const base::MutexLock lock(&mutex_);

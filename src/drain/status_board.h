@@ -1,7 +1,7 @@
-// What the drain tells the loop: the far side of the one-way circle of threads.
+// Reports of the drain to the loop: the last link of the one-way circle of threads.
 //
-// The drain posts, the loop takes; the step thread never touches the board. The board is bounded: it gets its memory
-// when it is made, and counts what a loop that hangs leaves no room for. Posting never fails for lack of memory.
+// The drain posts, the loop takes; the step thread never uses the board. The board is bounded: it allocates its memory
+// at construction, and counts entries that do not fit while the loop hangs. Posting never fails for lack of memory.
 #pragma once
 
 #include <array>
@@ -27,21 +27,21 @@ struct PlanBegan {
 struct PlanFinished {
   PlanId plan_id = 0;
   step::EndReason reason = step::EndReason::kClosed;
-  int64_t last_step = -1;  // -1: it had none, another plan took its place before its first step
+  int64_t last_step = -1;  // -1: none, another plan replaced it before its first step
   int64_t collected = 0;
 };
-// From `step` on the plan collects nothing, or collects again.
+// The plan is paused or resumed at `step`.
 struct PlanPaused {
   PlanId plan_id = 0;
   int64_t step = 0;
   bool paused = false;
 };
-// The rows up to `last_step` are in files that are closed; later ones go to those of `segment`.
+// The rows up to `last_step` are in closed files; later ones go to those of `segment`.
 struct SegmentBegun {
   int64_t segment = 0;
   PlanId plan_id = 0;
   int64_t last_step = 0;
-  std::vector<std::string> files;  // that were open
+  std::vector<std::string> files;  // the closed files
 };
 // Every record of the plan is written or counted as dropped.
 struct PlanDrained {
@@ -55,64 +55,64 @@ struct SinkFailed {
   Status status;
 };
 struct SinkRecovered {};
-// What the rules of `alert` found in one step.
+// Alarms of the rules of `alert` in one step.
 struct AlarmsRaised {
   PlanId plan_id = 0;
   int64_t step = 0;
-  std::vector<std::string> sentences;  // one an alarm
+  std::vector<std::string> sentences;  // one per alarm
   size_t further = 0;                  // alarms without a sentence: too many at once
 };
 struct AnomalyFileFailed {
   Status status;
 };
 struct AnomalyFileRecovered {};
-// What measuring has cost in the newest collected steps of a plan.
+// Cost of measuring in the newest collected steps of a plan.
 struct StepsMeasured {
   PlanId plan_id = 0;
-  bool is_first = false;  // the plan's first collected step is among them
+  bool is_first = false;  // includes the plan's first collected step
   step::StepCost cost;
-  uint64_t device_ns = 0;  // of the cost: what devices took, in steps before these as well
+  uint64_t device_ns = 0;  // part of the cost: device time, also of earlier steps
 };
 using BoardEntry = std::variant<PlanBegan, PlanFinished, PlanDrained, SinkFailed, SinkRecovered, AlarmsRaised,
                                 AnomalyFileFailed, AnomalyFileRecovered, PlanPaused, SegmentBegun>;
 
 class StatusBoard {
  public:
-  // Entries that may wait for the loop. Those about plans have room of their own: a plan posts three, and the loop that
-  // hangs hands out no further plans.
+  // Limits of waiting entries. Entries about plans have room of their own: a plan posts three, and a hanging loop
+  // publishes no further plans.
   static constexpr size_t kAlarmEntriesMax = 256;
   static constexpr size_t kHealthEntriesMax = 64;
   static constexpr size_t kPlanEntriesMax = 192;
   static constexpr size_t kDiagnosticsMax = 256;
   static constexpr size_t kMeasuredMax = 64;
 
-  // `wake` schedules a call of Woken() on the loop, and does nothing else. At most one such call is outstanding.
+  // `wake` must only schedule a call of Woken() on the loop. At most one such call is outstanding.
   explicit StatusBoard(std::function<void()> wake);
 
   // --- drain thread ---
   void Post(BoardEntry entry) noexcept;
-  // While the loop is far behind, the sentences are only counted; when there is no entry left, the steps as well.
+  // While the loop is far behind, the sentences are only counted; without a free entry, the steps as well.
   void Post(AlarmsRaised alarms) noexcept;
-  // Sentences for the user that steer nothing.
+  // Messages for the user that have no other effect.
   void PostDiagnostics(std::vector<std::string> sentences) noexcept;
-  // Wakes the loop, and keeps the entry for it, only if it is to act upon it: with a budget. Of one that is far behind
-  // what was measured in the newest steps adds up.
+  // With `wakes`, because a budget is set, wakes the loop and keeps the entry for it. If the loop is far behind, the
+  // newest costs are added up.
   void Post(const StepsMeasured& measured, bool wakes) noexcept;
-  // Wakes the loop again if it was not to be woken for what lies here.
+  // Wakes the loop again if an earlier attempt for waiting entries failed.
   void Remind() noexcept;
 
   // --- loop thread ---
-  // The call that `wake` has scheduled begins: what is posted from here on schedules another one.
+  // Begins the call that `wake` has scheduled: later posts schedule another one.
   void Woken() noexcept;
   std::vector<BoardEntry> Take();
-  // One more sentence says how much was left out, if anything was.
+  // A last sentence reports how many were left out, if any.
   std::vector<std::string> TakeDiagnostics();
   std::vector<StepsMeasured> TakeMeasured();
 
   // --- any thread ---
   step::StepCost cost_so_far() const;
-  uint64_t device_ns_so_far() const;  // of the cost
-  // What each kind takes, in seconds by place; 0: not known.
+  uint64_t device_ns_so_far() const;  // part of the cost
+  // Cost of each kind, in seconds by position; 0: unknown.
   std::array<double, step::kCostCount> cost_per_collected_step() const;
 
  private:

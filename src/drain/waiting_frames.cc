@@ -42,13 +42,13 @@ void WaitingFrames::FetchGraphSteps(Waiting* waiting) noexcept {
   std::erase_if(waiting->frame->graph_steps, [&](const step::GraphStep& step) {
     try {
       return FetchGraphStep(step, waiting);
-    } catch (const std::bad_alloc&) {  // nothing was fetched: it is tried again until it is overdue
+    } catch (const std::bad_alloc&) {  // nothing was fetched: retried until overdue
       return false;
     }
   });
 }
 
-// The records come behind those of the frame that were seen while the step ran.
+// The records follow those of the frame that were observed while the step ran.
 bool WaitingFrames::FetchGraphStep(const step::GraphStep& step, Waiting* waiting) {
   AssembledFrame& frame = *waiting->frame;
   device::GraphRows rows;
@@ -112,7 +112,7 @@ void WaitingFrames::Discard(AssembledFrame* frame) noexcept {
 
 void WaitingFrames::DiscardPending(AssembledFrame* frame) noexcept {
   pending_ -= std::min(pending_, frame->pending.size() + frame->graph_steps.size());
-  // What the device would have said is not known: each may have been replayed.
+  // The device's answer is unknown: each graph may have been replayed.
   for (const step::GraphStep& step : frame->graph_steps)
     CountLostRows(engine_->CountGraphRows(step.on, pipeline_->graph_reader, step.due));
   frame->graph_steps.clear();

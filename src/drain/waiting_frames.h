@@ -1,7 +1,7 @@
-// The closed step frames of one plan on their way to the sinks: each waits for the numbers that are still on their way
-// from a device, and for the frames before it.
+// The closed step frames of one plan on their way to the sinks: each waits for its pending results from a device, and
+// for the frames before it.
 //
-// Drain thread only; the time is handed in.
+// Drain thread only; the time is a parameter.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace stepwatch::drain {
 
-// From the end of a step: what has not arrived by then is dropped as late.
+// Time after the end of a step at which missing results are dropped as late.
 inline constexpr std::chrono::seconds kResultsDueAfter{5};
 
 class WaitingFrames {
@@ -27,20 +27,20 @@ class WaitingFrames {
   WaitingFrames(stats::Engine* engine, std::shared_ptr<const step::Pipeline> pipeline)
       : engine_(engine), pipeline_(std::move(pipeline)) {}
 
-  // The next `count` calls of Add allocate nothing. Throws std::bad_alloc.
+  // After this, `count` calls of Add do not allocate. Throws std::bad_alloc.
   void MakeRoom(size_t count);
-  // Without room the frame is discarded, and its records are counted as late.
+  // Without room, discards the frame and counts its records as late.
   void Add(AssembledFrame frame, Time now) noexcept;
-  // Fetches the numbers that have arrived, for these frames and for the one that is still open.
+  // Fetches the available results, for these frames and for the open one.
   void Fetch(AssembledFrame* open) noexcept;
-  // The frame of the earliest step if nothing of it is under way any more, otherwise null; what is overdue (or all that
-  // is under way, if `last_call`) is dropped. Frames in which nothing is left are skipped.
+  // The frame of the earliest step if it has no pending results, otherwise null; overdue results (all pending ones, if
+  // `last_call`) are dropped. Frames that become empty are skipped.
   AssembledFrame* Ready(Time now, bool last_call) noexcept;
-  // The frame that Ready has given leaves.
+  // Removes the frame that Ready returned.
   std::shared_ptr<const AssembledFrame> Take() noexcept;
-  // The same, but its records are counted as late.
+  // The same, but counts its records as late.
   void DiscardReady() noexcept;
-  // Records, and what a graph step may have given, that never got here.
+  // Counts records, and possible rows of a graph step, that never got here.
   void CountLost(const step::RingEntry& entry) noexcept;
 
   // In step order.
@@ -50,10 +50,10 @@ class WaitingFrames {
   }
 
   bool empty() const { return frames_.empty(); }
-  bool pending() const { return pending_ > 0; }    // numbers are under way
-  size_t records() const { return records_; }      // that wait here
-  uint64_t replayed() const { return replayed_; }  // records produced by captured graphs, those dropped included
-  uint64_t late() const { return late_; }          // records dropped because their numbers did not come in time
+  bool pending() const { return pending_ > 0; }    // results are pending
+  size_t records() const { return records_; }      // waiting here
+  uint64_t replayed() const { return replayed_; }  // records produced by captured graphs, including dropped ones
+  uint64_t late() const { return late_; }          // records dropped because their results were late
 
  private:
   struct Waiting {

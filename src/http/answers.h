@@ -1,4 +1,4 @@
-// An HTTP answer before it is sent, and the answers that report an error.
+// HTTP responses before they are sent, and the responses that report an error.
 #pragma once
 
 #include <string>
@@ -12,22 +12,22 @@ struct Answer {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  std::string etag;          // the hash of what the config file held at the last look; empty: none
-  std::string allow;         // the methods that the path has; empty: not said
-  int retry_after = 0;       // seconds; 0: not said
-  std::string authenticate;  // how to show who one is; empty: not said
+  std::string etag;          // hash of the config file's content at the last read; empty: none
+  std::string allow;         // methods of the path; empty: no header
+  int retry_after = 0;       // seconds; 0: no header
+  std::string authenticate;  // authentication scheme; empty: no header
 };
 
-// Each answer in JSON has this member.
+// Every JSON response has this member.
 inline constexpr int kAnswerVersion = 1;
 Json VersionedAnswer();
-// {"version", "error": {"code", "message", and of "key", "line", "column" what is known}}.
+// {"version", "error": {"code", "message", and "key", "line", "column" if known}}.
 Json ErrorJson(const std::string& code, const std::string& message, const TextPlace& place = {});
 Json PlaceJson(const TextPlace& place, const std::string& message);
 Answer ErrorAnswer(int status, const std::string& code, const std::string& message);
 
 Answer BadRequest(const std::string& message);  // 400
-// 401. `error`: what is wrong with the token that was shown, in RFC 6750's words; empty: none was.
+// 401. `error`: the RFC 6750 error code of the presented token; empty: no token was presented.
 Answer Unauthorized(const std::string& message, const std::string& error);
 Answer Forbidden(const std::string& message);                            // 403
 Answer NoSuchPath(const std::string& path_untrusted);                    // 404

@@ -19,9 +19,9 @@ namespace beast = boost::beast;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-// The latest values of a large model.
+// Enough for the latest values of a large model.
 constexpr uint64_t kAnswerBytesMax = uint64_t{256} << 20;
-// A stream says something every 15 s.
+// A stream sends a heartbeat every 15 s.
 constexpr std::chrono::seconds kSilenceMax{35};
 constexpr std::chrono::milliseconds kQuiet{100};
 constexpr size_t kEventBytesMax = size_t{1} << 20;
@@ -38,7 +38,7 @@ Result<Reply> Client::Ask(const ClientRequest& question, std::chrono::millisecon
   request.body() = question.body;
   request.prepare_payload();
   error_code unsent;
-  beast::http::write(stream, request, unsent);  // who refuses to read on may have answered nevertheless
+  beast::http::write(stream, request, unsent);  // a server that stops reading may still have responded
   boost::beast::flat_buffer buffer;
   beast::http::response_parser<beast::http::string_body> parser;
   parser.body_limit(kAnswerBytesMax);

@@ -8,7 +8,7 @@
 namespace stepwatch::http {
 namespace {
 
-// A uid that may be anybody is nobody's.
+// A uid that may stand for any user is not trusted.
 bool IsTrusted(const std::optional<sockets::Peer>& server, std::optional<uid_t> trusted) {
   const uid_t self = ::geteuid();
   if (!server) return false;
@@ -24,14 +24,14 @@ Result<ClientStream> ConnectTo(const std::string& path, std::optional<uid_t> tru
   if (!address) return Status(StatusCode::kOutOfRange, path + " is too long for the path of a socket");
   base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return base::ErrnoStatus("cannot make a socket for", path, errno);
-  // EAGAIN: as many wait to be let in as may.
+  // EAGAIN: the queue of the listening socket is full.
   while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     if (errno != EAGAIN && errno != EINTR) return base::ErrnoStatus("cannot connect to", path, errno);
     if (ClientStream::Clock::now() >= deadline)
       return Status(StatusCode::kTimedOut, path + ": timed out while connecting");
     (void)::poll(nullptr, 0, 1);
   }
-  // Whoever listens could be somebody else, in a directory that is not what it was.
+  // The directory may have been tampered with, so the listener may be another user's.
   const std::optional<sockets::Peer> server = sockets::PeerOf(fd.get());
   if (!IsTrusted(server, trusted))
     return Status(StatusCode::kUnavailable, path + " is served by another user" +

@@ -1,4 +1,4 @@
-// The connection of a client of the control socket: a socket whose every call ends at a deadline.
+// Connection of a client to the control socket: every call on it ends at a deadline.
 #pragma once
 
 #include <poll.h>
@@ -32,7 +32,7 @@ class ClientStream {
 
   ClientStream(base::UniqueFd fd, Clock::time_point deadline) : fd_(std::move(fd)), deadline_(deadline) {}
 
-  // Keeps descriptors that come along, at most so many; others are closed.
+  // Keeps up to `count` received descriptors; others are closed.
   void KeepDescriptors(size_t count) { descriptors_max_ = count; }
   std::vector<base::UniqueFd> TakeDescriptors() { return std::exchange(descriptors_, {}); }
 
@@ -56,7 +56,7 @@ class ClientStream {
         Repeat(POLLOUT, error, [&] { return ::send(fd_.get(), buffer.data(), buffer.size(), MSG_NOSIGNAL); });
     return put > 0 ? static_cast<size_t>(put) : 0;
   }
-  // Beast asks for these, and calls the others.
+  // Required by Beast's SyncStream, which calls the overloads with an error code.
   template <class Buffers>
   size_t read_some(const Buffers& buffers) {
     error_code error;
@@ -73,7 +73,7 @@ class ClientStream {
   }
 
  private:
-  // The first that is not empty.
+  // The first buffer that is not empty.
   template <class Buffer, class Buffers>
   static Buffer First(const Buffers& buffers) {
     for (auto each = boost::asio::buffer_sequence_begin(buffers); each != boost::asio::buffer_sequence_end(buffers);

@@ -1,4 +1,4 @@
-// What one control socket takes from whoever connects.
+// Resource limits of a control socket.
 #pragma once
 
 #include <chrono>
@@ -9,8 +9,8 @@ namespace stepwatch::http {
 
 struct Limits {
   size_t connections = 64;  // at one time
-  // At one time before they have shown who they are, or after they were refused: the oldest goes for the next one. As
-  // many more hear that the control socket is busy.
+  // Maximum number of connections that have not authenticated yet, or were rejected: a new one replaces the oldest. As
+  // many more get the response that the control socket is busy.
   size_t strangers = 8;
   uint32_t header_bytes = 16 << 10;
   uint64_t body_bytes = 1 << 20;                 // the largest config
@@ -18,11 +18,11 @@ struct Limits {
   std::chrono::milliseconds header_time{10000};  // from the first byte of a request to the end of its header
   std::chrono::milliseconds body_time{10000};
   std::chrono::milliseconds answer_time{5000};  // of the job
-  std::chrono::milliseconds send_time{10000};   // for the other end to take an answer, or a page of events
-  std::chrono::milliseconds linger_time{5000};  // for the other end to read an answer that ends the connection
+  std::chrono::milliseconds send_time{10000};   // for the client to read a response, or a page of events
+  std::chrono::milliseconds linger_time{5000};  // for the client to read a response that ends the connection
   std::chrono::milliseconds heartbeat{15000};   // of a stream without events
-  std::chrono::milliseconds finish_time{200};   // for what is under way when the control socket closes
-  std::chrono::milliseconds tick{1000};         // between two looks whether the socket is in its place
+  std::chrono::milliseconds finish_time{200};   // for requests in progress when the control socket closes
+  std::chrono::milliseconds tick{1000};         // between two checks that the socket is in its place
 };
 
 }  // namespace stepwatch::http

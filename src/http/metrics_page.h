@@ -1,4 +1,4 @@
-// The text of a page of metrics, in either of the formats that Prometheus reads.
+// A page of metrics in either of the text formats that Prometheus reads.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,15 +18,15 @@ class MetricsPage {
  public:
   explicit MetricsPage(MetricsFormat format) : format_(format) {}
 
-  // What follows are its samples. `name`: of a counter without "_total", of an info without "_info"; one that ends in
-  // "_seconds" is told as such.
+  // Begins a family; the samples that follow belong to it. `name`: a counter without "_total", an info without "_info";
+  // one that ends in "_seconds" gets that unit.
   void Family(std::string_view name, std::string_view type, std::string_view help);
   // `labels`: name="value",…
   template <class Number>
   void Sample(Number value, std::string_view labels = "") {
     Line(suffix_, value, labels);
   }
-  // Of a summary: what all took, and how many there were.
+  // Samples of a summary: the total, and the number of observations.
   void SumAndCount(double sum, uint64_t count) {
     Line("_sum", sum, "");
     Line("_count", count, "");
@@ -38,7 +38,7 @@ class MetricsPage {
   }
   std::string Finish() &&;
 
-  // The value of a label: UTF-8, with \\, \" and \n.
+  // Escapes the value of a label: UTF-8, with \\, \" and \n.
   static std::string Escaped(std::string_view text_untrusted);
 
  private:

@@ -12,7 +12,7 @@ TcpEndpoint::TcpEndpoint(TcpOptions options, uid_t owner, base::FileSystem& file
       callbacks_(std::move(callbacks)),
       token_(options_.token_file, owner, files),
       gate_(options_.name, token_),
-      entrance_(context, callbacks_.on_connection, callbacks_.make_room) {}
+      acceptor_(context, callbacks_.on_connection, callbacks_.make_room) {}
 
 void TcpEndpoint::Tick() {
   if (options_.address.empty()) return;
@@ -33,7 +33,7 @@ Status TcpEndpoint::Open() {
   auto opened = sockets::TcpListener::Open(options_.address);
   if (!opened.ok()) return opened.status();
   listener_ = std::move(opened).value();
-  const Status entered = entrance_.Open(listener_.fd());
+  const Status entered = acceptor_.Open(listener_.fd());
   if (!entered.ok()) return entered;
   Note("the control socket is open on TCP at " + listener_.address() + " for clients that present the token" +
        (listener_.is_loopback() ? ""
@@ -43,7 +43,7 @@ Status TcpEndpoint::Open() {
 }
 
 void TcpEndpoint::Close() {
-  entrance_.Close();
+  acceptor_.Close();
   listener_.Close();
 }
 

@@ -1,4 +1,4 @@
-// The control socket's side to the network: one address, open while there is a usable token. Socket thread only.
+// TCP access to the control socket: one address, open while there is a usable token. Socket thread only.
 #pragma once
 
 #include <sys/types.h>
@@ -24,21 +24,21 @@ class TcpEndpoint {
   struct Callbacks {
     sockets::Acceptor::OnConnection on_connection;
     sockets::Acceptor::MakeRoom make_room;
-    // Where it is open, or why it is not: told when that changes.
+    // Reports, on change, the open address or why the endpoint is closed.
     std::function<void(const std::string& note)> on_note;
-    // Whoever came in has shown a token that is none any more.
+    // The token changed: connections authenticated with the old one are no longer valid.
     std::function<void()> on_new_token;
   };
 
-  // `files` outlives it.
+  // `files` must outlive it.
   TcpEndpoint(TcpOptions options, uid_t owner, base::FileSystem& files, boost::asio::io_context& context,
               Callbacks callbacks);
 
-  // Opens the control socket if that can be, and closes it if there is no token any more. Called now and then.
+  // Opens the endpoint if possible, and closes it when there is no token. Called periodically.
   void Tick();
   void Close();
   const TcpGate& gate() const { return gate_; }
-  // Empty: it is not open.
+  // Empty while closed.
   std::string address() const { return listener_.valid() ? listener_.address() : ""; }
 
  private:
@@ -50,7 +50,7 @@ class TcpEndpoint {
   sockets::TokenFile token_;
   const TcpGate gate_;
   sockets::TcpListener listener_;
-  sockets::Acceptor entrance_;
+  sockets::Acceptor acceptor_;
   std::string last_note_;
 };
 

@@ -17,14 +17,14 @@ std::string_view View(boost::beast::string_view text) {
   return {text.data(), text.size()};
 }
 
-// "host:port" without its port; a host of IPv6 stands in brackets.
+// "host:port" without its port; an IPv6 host is in brackets.
 std::string_view WithoutPort(std::string_view host) {
   const size_t end = host.starts_with('[') ? host.find(']') : std::string_view::npos;
   if (end != std::string_view::npos) return host.substr(1, end - 1);
   return host.substr(0, host.find(':'));
 }
 
-// The token that is shown; nothing: none, or two.
+// The presented token; nullopt: none, or two.
 std::optional<std::string_view> ShownToken(const beast::http::fields& header) {
   if (header.count(beast::http::field::authorization) != 1) return std::nullopt;
   const std::string_view text = View(header[beast::http::field::authorization]);
@@ -39,13 +39,13 @@ std::optional<std::string_view> ShownToken(const beast::http::fields& header) {
 
 std::optional<Answer> TcpGate::Refusal(const beast::http::fields& header_untrusted) const {
   const auto& header = header_untrusted;
-  // A browser names the page whose script asks, and other clients name none.
+  // A browser sends the origin of the page whose script makes the request; other clients send none.
   if (header.count(beast::http::field::origin) > 0)
     return Forbidden("requests from web pages are refused, and this request has a header Origin");
   if (header.count(beast::http::field::host) != 1)
     return BadRequest("a request over TCP must have exactly one header Host; found " +
                       std::to_string(header.count(beast::http::field::host)));
-  // A name that somebody else has led to this address.
+  // Guards against DNS rebinding: a foreign name that resolves to this address.
   const std::string_view host = View(header[beast::http::field::host]);
   if (!IsOurHost(host))
     return Forbidden("unknown host " + base::Printable(host, 100) +

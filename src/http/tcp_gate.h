@@ -1,4 +1,4 @@
-// Whether what comes over TCP is looked at: it shows the token, and no web page has sent a browser with it.
+// Admission of requests over TCP: they must present the token and must not come from a web page in a browser.
 #pragma once
 
 #include <boost/beast/http/fields.hpp>
@@ -12,10 +12,10 @@ namespace stepwatch::http {
 
 class TcpGate {
  public:
-  // `name`: of this machine, by which clients may ask for it; empty: none. `token` outlives the gate.
+  // `name`: host name of this machine that clients may use; empty: none. `token` must outlive the gate.
   TcpGate(std::string name, const sockets::TokenFile& token) : name_(std::move(name)), token_(token) {}
 
-  // Nothing: come in. Else what to say, whatever was asked.
+  // nullopt if the request is admitted; otherwise the response to send, whatever the request was.
   std::optional<Answer> Refusal(const boost::beast::http::fields& header_untrusted) const;
 
  private:

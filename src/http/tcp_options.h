@@ -4,11 +4,11 @@
 
 namespace stepwatch::http {
 
-// Where a control socket is open to the network.
+// Network address of a control socket.
 struct TcpOptions {
   std::string address;  // see TcpListener::Open; empty: none
   std::string token_file;
-  std::string name;  // of this machine, by which clients may ask; empty: none
+  std::string name;  // host name of this machine that clients may use; empty: none
 };
 
 }  // namespace stepwatch::http

@@ -1,4 +1,4 @@
-// JSON that this program writes, as a value of the JSON library.
+// JSON output as a value of the JSON library.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ namespace json {
 
 // On one line. Bytes that are not UTF-8 are replaced.
 std::string Dump(const Json& json);
-// Null for an empty text, or for no number.
+// Null for an empty text, or for nullopt.
 Json OrNull(const std::string& text);
 Json OrNull(const std::optional<int64_t>& number);
 Json OrNull(const std::optional<double>& number);
-// Null for the number `none`.
+// Null if `number` equals `none`.
 Json Unless(int64_t number, int64_t none);
 // See bounded::ParseJson.
 Result<Json> Parse(std::string_view text_untrusted);

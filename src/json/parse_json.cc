@@ -42,7 +42,7 @@ Result<Json> ParseJson(std::string_view text_untrusted) {
 
 template <class Json>
 Result<Json> ParseJson(std::istream& stream_untrusted, const typename Json::parser_callback_t& keep) {
-  // The parser goes on whatever its callback returns; an exception alone ends it.
+  // The parser ignores the result of its callback; only an exception ends it.
   struct EndOfParse {};
   const auto bounded = [&keep](int depth, typename Json::parse_event_t event, Json& value) {
     if (depth >= kJsonDepthMax &&

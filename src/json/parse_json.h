@@ -1,8 +1,7 @@
-// JSON that somebody else may have written, as a value of the JSON library.
+// Parses untrusted JSON into a value of the JSON library.
 //
-// The library's parser has no limit, and its copies, comparisons and texts call themselves once for each level: a value
-// of 120,000 levels ends the process that prints it. So nobody else calls that parser; tools/check_layers.py sees to
-// it.
+// The library's parser has no limit, and its copies, comparisons and texts recurse once per level: a value of 120,000
+// levels ends the process that prints it. So only this file calls that parser; tools/check_layers.py enforces this.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +18,11 @@ inline constexpr int kJsonDepthMax = 32;
 inline constexpr size_t kJsonBytesMax = size_t{256} << 20;
 
 // `Json` is nlohmann::json or nlohmann::ordered_json. kExhausted: more than kJsonDepthMax levels or kJsonBytesMax
-// bytes; kInvalid: no JSON. Of a key that stands twice in an object the last value stays.
+// bytes; kInvalid: not JSON. If a key occurs twice in an object, the last value wins.
 template <class Json>
 Result<Json> ParseJson(std::string_view text_untrusted);
 
-// Likewise of a stream, in pieces: of a text of any size only what `keep` wants is kept. `keep` is the library's
+// Parses a stream incrementally: memory grows only with the parts that `keep` selects. `keep` is the library's
 // callback.
 template <class Json>
 Result<Json> ParseJson(std::istream& stream_untrusted, const typename Json::parser_callback_t& keep);

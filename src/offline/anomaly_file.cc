@@ -60,13 +60,13 @@ Result<Anomaly> FromJson(const std::string& key, const Json& entry, int64_t rank
   return anomaly;
 }
 
-// The entries one after the other: the whole of a file never stands in memory.
+// Reads the entries one by one: a whole file is never in memory.
 Status ReadFile(const std::string& path, int64_t rank, base::FileSystem& files, std::vector<Anomaly>* anomalies) {
   const Result<base::UniqueFd> fd = base::OpenFound(path, O_RDONLY, std::nullopt, files);
   if (!fd.ok()) return fd.status();
   base::FoundStream bytes(fd.value().get(), files);
   std::istream stream(&bytes);
-  // Made for alarms that did not come.
+  // An empty file was created for alarms that did not occur.
   if (stream.peek() == std::istream::traits_type::eof() && bytes.status().ok()) return Status();
   std::string key;
   Status failed;
@@ -95,7 +95,7 @@ Status ReadFile(const std::string& path, int64_t rank, base::FileSystem& files, 
 }  // namespace
 
 TrainStage StageOf(const std::string& tag) {
-  const std::string last = tag.substr(tag.find_last_of('/') + 1);  // all of it without a "/"
+  const std::string last = tag.substr(tag.find_last_of('/') + 1);  // the whole tag without a "/"
   if (last == "actv") return TrainStage::kForward;
   for (const char* backward : {"actv_grad", "pre_grad", "post_grad", "acc_grad"})
     if (last == backward) return TrainStage::kBackward;

@@ -1,4 +1,4 @@
-// Alarms of a run as its anomaly.json files hold them, and their order.
+// Alarms of a run, read from its anomaly.json files, and their order.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace stepwatch::offline {
 
-// When something happened inside a training step; what is in no stage comes first.
+// Stage of a training step; kUnknown sorts first.
 enum class TrainStage { kUnknown = -1, kForward = 0, kBackward = 1, kOptimizer = 2 };
 
-// By the last part of a tag: "0:fc.input:0/rank0/actv" is forward.
+// Derived from the last part of a tag: "0:fc.input:0/rank0/actv" is forward.
 TrainStage StageOf(const std::string& tag);
 
 struct Anomaly {
-  std::string key;               // under which the file holds it
-  nlohmann::ordered_json entry;  // all of it, also what we do not know
+  std::string key;               // its key in the file
+  nlohmann::ordered_json entry;  // complete, including unknown members
   int64_t rank = 0;
   int64_t step = 0;
   int64_t micro_step = 0;
@@ -30,7 +30,7 @@ struct Anomaly {
   std::string tag;
   std::string message;
 
-  // Ascending: forward goes through the chunks and pipeline stages upwards, everything behind it downwards.
+  // Ascending: forward goes through the chunks and pipeline stages upwards, the later stages downwards.
   std::tuple<int64_t, int64_t, int, int64_t, int64_t, int64_t> OrderKey() const;
 };
 

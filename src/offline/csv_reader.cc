@@ -11,7 +11,7 @@ namespace stepwatch::offline {
 namespace {
 
 constexpr size_t kBlockBytes = size_t{1} << 20;
-// No row is that long; a quote that is never closed is.
+// Longer than any row; exceeded by a quote that is never closed.
 constexpr size_t kRowBytesMax = size_t{64} << 20;
 
 bool EndsInsideQuotes(std::string_view text, bool inside) {
@@ -67,7 +67,7 @@ Result<bool> CsvReader::NextText(std::string_view* text) {
   }
 }
 
-// False at the end of the file.
+// Returns false at the end of the file.
 Result<bool> CsvReader::Fill() {
   if (at_end_) return false;
   buffer_.erase(0, begin_);
@@ -87,7 +87,7 @@ Result<bool> CsvReader::Fill() {
 void CsvReader::Split(std::string_view text, std::vector<std::string_view>* cells) {
   cells->clear();
   unquoted_.clear();
-  unquoted_.reserve(text.size());  // views into it stay good
+  unquoted_.reserve(text.size());  // keeps views into it valid
   for (size_t at = 0;;) {
     if (at == text.size() || text[at] != '"') {
       const size_t comma = std::min(text.find(',', at), text.size());
@@ -101,7 +101,7 @@ void CsvReader::Split(std::string_view text, std::vector<std::string_view>* cell
         unquoted_ += text[at];
       }
       at = std::min(at + 1, text.size());
-      // What follows the closing quote, against the rules, belongs to the cell: it makes the row malformed, not lost.
+      // Text after the closing quote, which is invalid, is added to the cell: the row is then malformed, not lost.
       for (; at < text.size() && text[at] != ','; ++at) unquoted_ += text[at];
       cells->push_back(std::string_view(unquoted_).substr(start));
     }

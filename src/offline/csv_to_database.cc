@@ -1,4 +1,4 @@
-// CsvToDatabase: the files are read twice, once for what they hold, once for their rows.
+// CsvToDatabase: reads the files twice, first for their contents in outline, then for their rows.
 #include <algorithm>
 #include <cmath>
 
@@ -15,10 +15,10 @@ namespace stepwatch::offline {
 namespace {
 
 constexpr size_t kRowsPerBatch = 5000;
-// Readers of the database draw these numbers: larger ones are cut to it, infinities lie one beyond.
+// Readers of the database plot these numbers: larger ones are clipped, infinities lie one beyond.
 constexpr double kValueMax = 1e9;
 
-// NaN stays, which SQLite stores as NULL.
+// NaN is kept; SQLite stores it as NULL.
 double Clipped(double value) {
   if (std::isinf(value)) return std::copysign(kValueMax + 1, value);
   return std::isnan(value) ? value : std::clamp(value, -kValueMax, kValueMax);
@@ -36,7 +36,7 @@ struct Batch {
   std::vector<double> values;
 };
 
-// What the threads of the second reading share; the database and the count under the mutex.
+// Shared by the threads of the second reading; the mutex guards the database and the count.
 struct Import {
   const TrendRules& rules;
   const TargetIds& target_ids;
@@ -71,7 +71,7 @@ Status Insert(const TrendFile& file, int64_t metric_id, const std::vector<std::s
   return Status();
 }
 
-// Reads as many rows as the first reading found: the file of a running job may have grown since.
+// Reads as many rows as the first reading found: a running job's file may have grown since.
 Status ImportFile(const TrendFile& trend_file, int64_t metric_id, uint64_t rows, Import* import, WorkState* state) {
   Result<MetricFile> opened = MetricFile::Open(trend_file.entry.path, TrendStats());
   if (!opened.ok()) return opened.status();
@@ -137,7 +137,7 @@ Status Scan(const CsvToDatabaseOptions& options, const TrendRules& rules, const 
   return RunTasks(options.process_num, tasks, "scanning", Bytes(files), on_progress);
 }
 
-// Those of `kinds` that have rows, in this order.
+// The metrics of `kinds` with rows, in this order.
 std::vector<TrendMetric> Merge(const std::vector<std::string>& kinds, const std::vector<TrendFile>& files,
                                const std::vector<TrendScan>& scans) {
   std::vector<TrendMetric> metrics;
@@ -177,7 +177,7 @@ std::vector<std::string> StatsOf(const std::vector<TrendMetric>& metrics) {
   return stats;
 }
 
-// A database that somebody else is writing, or left in the middle of it, must not be swapped under its journal.
+// A database that another process is writing, or left unfinished, must not be replaced beside its journal.
 Status CheckReplaceable(const std::string& path) {
   for (const char* suffix : {"-wal", "-journal"}) {
     const std::string journal = path + suffix;
@@ -255,7 +255,7 @@ Result<Conversion> CsvToDatabase(const CsvToDatabaseOptions& options, const OnPr
     if (!scan.note.empty()) done.notes.push_back(scan.note);
   }
   Result<StagingDirectory> made = StagingDirectory::Make(base::DirectoryOf(options.database));
-  // Not kNotFound, which says that there is nothing to import.
+  // Not kNotFound, which means that there is nothing to import.
   if (!made.ok()) return Status(StatusCode::kUnavailable, made.status().message());
   StagingDirectory staging = std::move(made).value();
   const std::string name = base::BaseName(options.database);

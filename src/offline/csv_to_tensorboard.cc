@@ -1,4 +1,4 @@
-// CsvToTensorBoard: one event file for each rank and kind, all of them staged, then moved to their places.
+// CsvToTensorBoard: one event file for each rank and kind; all are staged, then moved into place.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::string HostName() {
   return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "host";
 }
 
-// The files [begin, result) overlap in their steps, and no later one with them.
+// The files [begin, result) overlap in their steps; later files do not overlap them.
 size_t EndOfOverlap(const std::vector<MetricFileEntry>& files, size_t begin) {
   int64_t last = files[begin].name.last_step;
   size_t end = begin + 1;

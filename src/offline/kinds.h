@@ -13,7 +13,7 @@ const std::vector<std::string>& MainKinds();
 // The files of the L2 features.
 const std::vector<std::string>& FeatureKinds();
 
-// `chosen`, or `known` if nothing is chosen. kInvalid names what is not among `known`.
+// `chosen`, or `known` if `chosen` is empty. kInvalid names those not in `known`.
 Result<std::vector<std::string>> ChooseKinds(const std::vector<std::string>& chosen,
                                              const std::vector<std::string>& known);
 

@@ -1,4 +1,4 @@
-// What a manifest.json says of its run itself: its plans, segments and sites are passed over, however many there are.
+// Facts of the run itself in a manifest.json: plans, segments and sites are skipped, in bounded memory.
 #pragma once
 
 #include <istream>
@@ -10,7 +10,7 @@
 
 namespace stepwatch::offline {
 
-// Of an open file, in pieces. Null: it is no JSON, or too deep.
+// Reads an open file incrementally. Null: not JSON, or nested too deeply.
 inline nlohmann::json ReadManifestHead(int fd, base::FileSystem& files) {
   base::FoundStream bytes(fd, files);
   std::istream stream(&bytes);

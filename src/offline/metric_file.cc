@@ -23,7 +23,7 @@ bool ParseWhole(std::string_view text, Number* number) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
-// "12" of "12-…"; moves `text` behind it.
+// Parses "12" of "12-…"; moves `text` past it.
 bool TakeStep(std::string_view* text, int64_t* step) {
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *step);
   if (error != std::errc() || text->empty() || !std::isdigit(static_cast<unsigned char>(text->front()))) return false;
@@ -42,7 +42,8 @@ bool ParseValue(std::string_view cell, double* value) {
   }
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), *value);
   if (end != cell.data() + cell.size()) return false;
-  // Beyond the range of a double, which our files never are: the sign and the exponent tell to which side.
+  // Beyond the range of a double, which files of Stepwatch never contain: the sign and the exponent determine the
+  // result.
   if (error == std::errc::result_out_of_range)
     *value = std::strtod(std::string(cell).c_str(), nullptr);
   else if (error != std::errc())
@@ -59,7 +60,7 @@ bool IsUtf8(std::string_view text) {
   return true;
 }
 
-// "_p2" or "_p2_3", of a file that an edit of the columns made.
+// "_p2" or "_p2_3", of a file created after an edit of the columns.
 bool IsPlanSuffix(std::string_view text) {
   if (text.substr(0, 2) != "_p") return false;
   text.remove_prefix(2);
@@ -70,7 +71,7 @@ bool IsPlanSuffix(std::string_view text) {
   return ParseWhole(text, &number);
 }
 
-// "_s2", of a file behind a rotation; moves `text` behind it.
+// "_s2", of a file after a rotation; moves `text` past it.
 bool TakeSegment(std::string_view* text, int64_t* segment) {
   if (text->substr(0, 2) != "_s") return true;
   text->remove_prefix(2);
@@ -129,7 +130,7 @@ Result<MetricFile> MetricFile::Open(const std::string& path, std::span<const std
 Status MetricFile::ReadHeader(std::span<const std::string> wanted) {
   const Result<bool> got = reader_.Next(&cells_);
   if (!got.ok()) return got.status();
-  if (!got.value()) return Status();  // just made, or empty: no rows
+  if (!got.value()) return Status();  // just created, or empty: no rows
   column_count_ = cells_.size();
   const auto column = [this](std::string_view name) {
     return static_cast<int>(std::find(cells_.begin(), cells_.end(), name) - cells_.begin());
@@ -184,7 +185,7 @@ std::string MetricFile::Parse(MetricRow* row) const {
     if (row->micro_step < 0) return "micro_step is negative";
   }
   row->name = cells_[name_column_];
-  // TensorBoard would not read the file, SQLite's readers not the text.
+  // TensorBoard rejects the whole file, and SQLite's readers the text.
   if (!IsUtf8(row->name)) return "the name is not UTF-8";
   row->values.resize(stats_.size());
   for (size_t i = 0; i < stats_.size(); ++i)

@@ -1,4 +1,4 @@
-// The metric files of a run: which kinds there are, what their names say, and their rows as numbers.
+// The metric files of a run: their kinds, their names, and their rows as numbers.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace stepwatch::offline {
 
-// One file of a run directory: "actv_0-4.csv", "actv_0-4_p2.csv" after an edit that changed the columns,
-// "actv_0-4_s2.csv" of the second segment.
+// The parsed name of a file in a run directory: "actv_0-4.csv", "actv_0-4_p2.csv" after an edit that changed the
+// columns, "actv_0-4_s2.csv" of the second segment.
 struct MetricFileName {
   std::string kind;
   int64_t first_step = 0;
@@ -22,7 +22,7 @@ struct MetricFileName {
   int64_t segment = 1;
 };
 
-// Nothing if this is not the name of a metric file of one of `kinds`.
+// nullopt if this is not the name of a metric file of one of `kinds`.
 std::optional<MetricFileName> ParseMetricFileName(std::string_view name, std::span<const std::string> kinds);
 
 struct MetricFileEntry {
@@ -33,27 +33,27 @@ struct MetricFileEntry {
 
 struct MetricFileList {
   std::vector<MetricFileEntry> files;  // by first step, then segment, then name
-  std::vector<std::string> notes;      // files that look like metrics but cannot be read
+  std::vector<std::string> notes;      // files that look like metrics but are unreadable
 };
 Result<MetricFileList> ListMetricFiles(const std::string& directory, std::span<const std::string> kinds,
                                        base::FileSystem& files = base::FileSystem::Real());
 
 struct MetricRow {
   int64_t vpp_stage = 0;
-  std::string_view name;  // until the next row
+  std::string_view name;  // valid until the next row
   int64_t step = 0;
   int64_t micro_step = 0;      // 0 in files without the column
   std::vector<double> values;  // one for each of stats(); NaN for `nan` and empty cells, 0 and 1 for booleans
 };
 
-// Reads the rows of one file; malformed ones are skipped and counted. One thread.
+// Reads the rows of one file; malformed ones are skipped and counted. Not thread-safe.
 class MetricFile {
  public:
-  // `wanted` names the statistics to read, in the order of stats(); empty: every column but the cells of a row's place,
-  // shape, dtype and plan_id, in the order of the file.
+  // `wanted` names the statistics to read, in the order of stats(); empty: every column except position, shape, dtype
+  // and plan_id, in the order of the file.
   static Result<MetricFile> Open(const std::string& path, std::span<const std::string> wanted);
 
-  // False at the end.
+  // Returns false at the end.
   Result<bool> Next(MetricRow* row);
 
   const std::vector<std::string>& stats() const { return stats_; }
@@ -62,13 +62,13 @@ class MetricFile {
   uint64_t bytes_read() const { return reader_.bytes_read(); }
   uint64_t rows() const { return rows_; }
   uint64_t rows_skipped() const { return rows_skipped_; }
-  // A sentence when rows were skipped or the file ends inside one; otherwise empty.
+  // A message if rows were skipped or the file ends inside one; otherwise empty.
   std::string Note() const;
 
  private:
   explicit MetricFile(CsvReader reader) : reader_(std::move(reader)) {}
   Status ReadHeader(std::span<const std::string> wanted);
-  // Empty, or what is wrong with the cells.
+  // Empty, or the fault of the cells.
   std::string Parse(MetricRow* row) const;
 
   CsvReader reader_;

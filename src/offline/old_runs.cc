@@ -23,10 +23,10 @@ using ManifestJson = nlohmann::json;
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kLeftover = ".stepwatch-pruned-";
 constexpr size_t kMountsBytesMax = size_t{16} << 20;
-constexpr int kDepthMax = 1;  // a run's directory, and those of ours in it
+constexpr int kDepthMax = 1;  // a run's directory, and the directories that Stepwatch creates in it
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-// As output::RunDirectoryName writes it.
+// Inverse of output::RunDirectoryName.
 std::optional<int> RankOfName(const std::string& name) {
   static const std::regex form(R"([A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d-rank(\d{1,7})-[0-9a-f]{8})");
   std::smatch parts;
@@ -56,7 +56,7 @@ Number NumberOf(const ManifestJson& json, const char* name) {
   return json.contains(name) && json[name].is_number_unsigned() ? json[name].get<Number>() : 0;
 }
 
-// "/a\040b" -> "/a b", as the kernel writes blanks in /proc/self/mountinfo.
+// "/a\040b" -> "/a b": the kernel's escape of blanks in /proc/self/mountinfo.
 std::string Unescaped(const std::string& text) {
   std::string path;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -70,7 +70,7 @@ std::string Unescaped(const std::string& text) {
   return path;
 }
 
-// A directory that is mounted from the same file system looks like any other but for this list.
+// Only this list distinguishes a directory mounted from the same file system from an ordinary one.
 Result<std::vector<std::string>> MountsBelow(const std::string& base, base::FileSystem& files) {
   const Result<std::string> text = base::ReadFile("/proc/self/mountinfo", kMountsBytesMax, files);
   if (!text.ok()) return text.status();
@@ -175,7 +175,7 @@ struct ManifestFacts {
   base::ProcessIdentity process;
 };
 
-// Nothing: it is none of ours.
+// nullopt: the directory is not one of Stepwatch.
 std::optional<ManifestFacts> ReadFacts(int directory, base::FileSystem& files) {
   const int fd = base::RepeatInterrupted(
       [&] { return files.OpenAt(directory, kManifest, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0); });
@@ -248,7 +248,7 @@ Status RunStore::Remove(const StoredRun& run) {
   for (const StoredRun::Directory& directory : run.directories) {
     const std::string leftover = kLeftover + directory.name;
     int renamed = files_->RenameAt(fd_.get(), directory.name.c_str(), fd_.get(), leftover.c_str(), RENAME_NOREPLACE);
-    if (renamed != 0 && (errno == EINVAL || errno == ENOSYS))  // file systems that know no flags
+    if (renamed != 0 && (errno == EINVAL || errno == ENOSYS))  // file systems without support for flags
       renamed = files_->RenameAt(fd_.get(), directory.name.c_str(), fd_.get(), leftover.c_str(), 0);
     if (renamed != 0 && errno != ENOENT)
       return base::ErrnoStatus("cannot remove", base::JoinPath(base_, directory.name), errno);
@@ -278,7 +278,7 @@ Status RunStore::Empty(int directory, int depth) const {
   for (const std::string& name : names) {
     if (files_->UnlinkAt(directory, name.c_str(), 0) == 0 || errno == ENOENT) continue;
     const int error_number = errno;
-    // EISDIR of Linux, EPERM of POSIX: a directory.
+    // EISDIR on Linux, EPERM by POSIX: a directory.
     if ((error_number != EISDIR && error_number != EPERM) || depth >= kDepthMax)
       return base::ErrnoStatus("cannot remove", name, error_number);
     const Result<base::UniqueFd> below = OpenDirectory(directory, name);

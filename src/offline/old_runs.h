@@ -1,5 +1,5 @@
-// The runs that lie in an output base, and their removal, whole and by descriptor: no link is followed, no other file
-// system is entered, and what is not understood is left alone.
+// The runs in an output base, and their removal, whole and by descriptor: links are not followed, other file systems
+// not entered, and unknown content is left alone.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ struct StoredRun {
   struct Directory {
     std::string name;
     int rank = 0;
-    base::ProcessIdentity process;  // that writes, or wrote, there
-    std::time_t changed = 0;        // the newest change of anything in it
+    base::ProcessIdentity process;  // the writing process, alive or dead
+    std::time_t changed = 0;        // the newest change of any content
   };
 
   std::string run_id;
   std::vector<Directory> directories;
   uint64_t bytes = 0;
   std::time_t changed = 0;
-  std::string left_alone;  // why nobody but a person may remove it; empty: it is understood
+  std::string left_alone;  // why only a person may remove it; empty: removable
 };
 
-// Something else that looks like a run's, or part of one.
+// Another entry that resembles a run, or a part of one.
 struct StrangeEntry {
   std::string name;
   std::string why;
@@ -39,21 +39,20 @@ struct StrangeEntry {
 
 struct StoredRuns {
   std::vector<StoredRun> runs;         // oldest first
-  std::vector<std::string> leftovers;  // of a removal that was interrupted: directories without their names
+  std::vector<std::string> leftovers;  // of an interrupted removal: directories that were renamed
   std::vector<StrangeEntry> strange;
 };
 
 // Not thread-safe.
 class RunStore {
  public:
-  // `files` outlives the store.
+  // `files` must outlive the store.
   static Result<RunStore> Open(const std::string& base, base::FileSystem& files = base::FileSystem::Real());
 
   Result<StoredRuns> List();
-  // A directory of ours has manifest.json, and nothing but what a run writes. Before anything is removed all
-  // directories of the run are looked at again: one that has changed, or is not understood, keeps all of them. Then
-  // they lose their names, all at once as far as readers can see, and then their files. An interrupted removal leaves
-  // leftovers.
+  // A run directory has manifest.json, and only files that a run writes. Before the removal all directories of the run
+  // are checked again: if one has changed, or has unknown content, all are kept. Then they are renamed, at once as far
+  // as readers can see, and their files deleted. An interrupted removal leaves leftovers.
   Status Remove(const StoredRun& run);
   Status RemoveLeftover(const std::string& name);
 
@@ -80,11 +79,11 @@ class RunStore {
   std::vector<std::string> mounts_;  // below the base, absolute
 };
 
-// Which runs a rule lets go.
+// Selects the runs to remove.
 struct RetentionRule {
   std::time_t now = 0;
-  std::time_t older_than = -1;  // seconds since the last change; -1: age does not matter
-  int64_t keep_bytes = -1;      // the oldest go until no more than this is left; -1: size does not matter
+  std::time_t older_than = -1;  // seconds since the last change; -1: any age
+  int64_t keep_bytes = -1;      // the oldest are removed until at most this is left; -1: any size
 };
 
 struct RunVerdict {
@@ -93,15 +92,15 @@ struct RunVerdict {
   std::string why;
 };
 
-// A run of another machine, or of a container, counts as live for so long after its last change: a running monitor
-// writes its manifest anew every hour.
+// A run of another machine, or of a container, counts as live for this time after its last change: a running monitor
+// rewrites its manifest every hour.
 inline constexpr std::time_t kSilentUntilDead = 24 * 3600;
 
-// Why the run counts as live; empty: it is over. `answering`: ids of the runs that answer at their control sockets.
+// Why the run counts as live; empty: it is over. `answering`: ids of the runs that respond at their control sockets.
 std::string WhyLive(const StoredRun& run, const std::set<std::string>& answering, std::time_t now,
                     base::FileSystem& files = base::FileSystem::Real());
 
-// One verdict for each run. Pure. `why_live` belongs to the runs, in their order.
+// One verdict for each run. Pure. `why_live` holds one text for each run, in order.
 std::vector<RunVerdict> Judge(const std::vector<StoredRun>& runs, const std::vector<std::string>& why_live,
                               const RetentionRule& rule);
 

@@ -1,4 +1,4 @@
-// Which run directories lie under a base, and which of several runs of a rank is meant.
+// Finds the run directories under a base, and selects one of several runs of a rank.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -21,9 +21,10 @@ namespace {
 struct Candidate {
   std::string path;
   int rank = 0;
-  // Local time, seconds since 1970; of a name alone, in the last year in which it is not after the directory's change.
+  // Local time, seconds since 1970; if only the name has it, in the last year in which it is not after the directory's
+  // change.
   std::time_t started = 0;
-  std::string run_id;  // of the manifest; empty without one
+  std::string run_id;  // from the manifest; empty without one
 };
 
 struct Limits {
@@ -48,7 +49,7 @@ bool IsInside(const std::optional<long>& time, const Limits& limits) {
   return limits.start ? *time >= *limits.start : *time <= *limits.end;
 }
 
-// What manifest.json says of the run, if it is there.
+// Reads the run's facts from manifest.json, if it exists.
 void ReadManifest(Candidate* candidate, base::FileSystem& files) {
   const Result<base::UniqueFd> fd =
       base::OpenFound(base::JoinPath(candidate->path, "manifest.json"), O_RDONLY, std::nullopt, files);
@@ -65,11 +66,11 @@ void ReadManifest(Candidate* candidate, base::FileSystem& files) {
 }
 
 std::time_t StartedFromName(std::tm parts, std::time_t changed) {
-  const std::time_t latest = changed + std::time_t{24} * 3600;  // names may carry the time of another zone
+  const std::time_t latest = changed + std::time_t{24} * 3600;  // names may use another time zone
   std::tm now{};
   ::localtime_r(&latest, &now);
   for (int year = now.tm_year;; --year) {
-    std::tm in_year = parts;  // mktime makes 1 March of 29 February in a year without one: close enough for an order
+    std::tm in_year = parts;  // mktime turns 29 February into 1 March in other years: close enough for sorting
     in_year.tm_year = year;
     in_year.tm_isdst = -1;
     const std::time_t started = std::mktime(&in_year);
@@ -78,7 +79,7 @@ std::time_t StartedFromName(std::tm parts, std::time_t changed) {
 }
 
 std::optional<Candidate> Look(const std::string& path, const Limits& limits, base::FileSystem& files) {
-  // As msProbe's tools recognise them; its months may be those of a locale.
+  // The rule of msProbe's tools; its months may be those of a locale.
   static const std::regex form(R"((.{0,40})-rank(\d{1,5})-.*)");
   const std::string name = base::BaseName(path);
   std::smatch parts;
@@ -106,7 +107,7 @@ Result<std::vector<Candidate>> List(const std::string& monitor_path, const Limit
   return candidates;
 }
 
-// Ranks that were not in the last run give their directories of an earlier one.
+// Ranks without a directory in the last run use one of an earlier run.
 std::string MixedRunsNote(const std::map<int, Candidate>& taken) {
   const Candidate* first = nullptr;
   for (const auto& [rank, candidate] : taken) {

@@ -33,8 +33,8 @@ Status ScalarSeries::Add(const MetricFileEntry& entry, MetricFile* file, WorkSta
     if (is_new) tags_.push_back(tag->first);
     rows_.push_back({row.step, tag->second, file_number, values_.size(), file->line()});
     values_.insert(values_.end(), row.values.begin(), row.values.end());
-    Status wanted = meter.Row(file->bytes_read());
-    if (!wanted.ok()) return wanted;
+    Status progress = meter.Row(file->bytes_read());
+    if (!progress.ok()) return progress;
   }
 }
 

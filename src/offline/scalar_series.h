@@ -15,16 +15,17 @@
 
 namespace stepwatch::offline {
 
-// "vp0:fc.input:micro1", to which a statistic is added: "vp0:fc.input:micro1/norm".
+// "vp0:fc.input:micro1"; with a statistic: "vp0:fc.input:micro1/norm".
 std::string TagOf(const MetricRow& row, bool with_micro_step);
 
-// Collects the rows of files whose ranges of steps overlap, one call of Add for each file. One thread.
+// Collects the rows of files with overlapping steps, one call of Add for each file. Not thread-safe.
 class ScalarSeries {
  public:
-  // What `file` has left. kInvalid for a row whose step is not in the file's range, or whose tag and step came before.
+  // Adds the unread rest of `file`. kInvalid for a row whose step is outside the file's range, or whose tag and step
+  // are repeated.
   Status Add(const MetricFileEntry& entry, MetricFile* file, WorkState* state);
 
-  // Calls `write(event)` for each step in order. Its first error is the result.
+  // Calls `write(event)` for each step in order. Stops at its first error and returns it.
   template <class Write>
   Status Emit(double wall_time, Write write);
 
@@ -33,7 +34,7 @@ class ScalarSeries {
     int64_t step = 0;
     uint32_t tag = 0;
     uint32_t file = 0;
-    size_t values = 0;  // where they begin in values_
+    size_t values = 0;  // first index in values_
     int64_t line = 0;
   };
   struct File {
@@ -60,7 +61,7 @@ Status ScalarSeries::Emit(double wall_time, Write write) {
   for (size_t i = 0; i < rows_.size(); ++i) {
     event.step = rows_[i].step;
     AppendScalars(rows_[i], &event.scalars);
-    // Events of a few hundred scalars: a reader holds one at a time.
+    // Events have a few hundred scalars at most: a reader holds one at a time.
     const bool last = i + 1 == rows_.size() || rows_[i + 1].step != event.step || event.scalars.size() >= 512;
     if (!last) continue;
     Status written = write(event);

@@ -10,8 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Files of msProbe give two alarms of a tag one key only within a file; two files may share a key when a tag has no
-// rank in it.
+// Makes a repeated key unique: two files may share a key when the tag contains no rank.
 std::string FreeKey(const Json& json, const Anomaly& anomaly) {
   std::string key = anomaly.key;
   for (int copy = 2; json.contains(key); ++copy)

@@ -30,7 +30,7 @@ StagingDirectory::StagingDirectory(StagingDirectory&& other) noexcept
 StagingDirectory::~StagingDirectory() {
   if (path_.empty()) return;
   base::RemoveTree(path_, files_);
-  if (made_output_) files_.RemoveDirectory(output_.c_str());  // only if it is empty
+  if (made_output_) files_.RemoveDirectory(output_.c_str());  // fails unless empty
 }
 
 Status StagingDirectory::Publish(const std::string& name) {
@@ -39,7 +39,7 @@ Status StagingDirectory::Publish(const std::string& name) {
   Status made = base::MakeDirectories(base::DirectoryOf(to), files_);
   if (!made.ok()) return made;
   struct stat about = {};
-  // A file is replaced by the rename itself; a directory has to make room first.
+  // Rename replaces a file; a directory must be moved away first.
   const bool replaces = files_.Lstat(to.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
   const std::string old = base::JoinPath(path_, "replaced-" + std::to_string(replaced_));
   if (replaces) {
@@ -51,7 +51,7 @@ Status StagingDirectory::Publish(const std::string& name) {
     const bool lost = replaces && files_.Rename(old.c_str(), to.c_str()) != 0;
     Status status = base::ErrnoStatus("cannot create", to, error_number);
     if (!lost) return status;
-    path_.clear();  // it holds what was there
+    path_.clear();  // keeps the replaced results
     return Status(status.code(), status.message() + "; the previous content is now " + old);
   }
   return Status();

@@ -1,4 +1,4 @@
-// Results that appear only when they are whole.
+// Results that appear only when they are complete.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace stepwatch::offline {
 
-// A hidden directory beside the results to come, removed with everything in it when this object goes.
+// A hidden directory beside the future results, removed with its content at destruction.
 class StagingDirectory {
  public:
-  // Inside `output`, which is made if it is missing; then, if nothing is published, it is removed again.
+  // Creates it inside `output`, which is created if missing, and removed again if no result is published.
   static Result<StagingDirectory> Make(const std::string& output, base::FileSystem& files = base::FileSystem::Real());
   StagingDirectory(StagingDirectory&& other) noexcept;
   StagingDirectory& operator=(StagingDirectory&&) = delete;
   ~StagingDirectory();
 
   const std::string& path() const { return path_; }
-  // Moves path()/name to output/name; what was there goes only then.
+  // Moves path()/name to output/name; only then removes the old result.
   Status Publish(const std::string& name);
 
  private:
@@ -27,7 +27,7 @@ class StagingDirectory {
 
   base::FileSystem& files_;
   std::string output_;
-  std::string path_;  // empty: not ours to remove
+  std::string path_;  // empty: not owned
   bool made_output_ = false;
   int replaced_ = 0;
 };

@@ -54,15 +54,15 @@ Result<TrendScan> ScanTrendFile(const TrendFile& trend_file, const TrendRules& r
     if (is_new) scan.targets.push_back(*target);
     int64_t& last = scan.last_micro_step[row.step];
     last = std::max(last, row.micro_step);
-    Status wanted = meter.Row(file.bytes_read());
-    if (!wanted.ok()) return wanted;
+    Status progress = meter.Row(file.bytes_read());
+    if (!progress.ok()) return progress;
   }
   scan.rows = file.rows();
   scan.rows_skipped = file.rows_skipped();
   scan.note = file.Note();
   if (scan.rows > 0) scan.stats.insert(file.stats().begin(), file.stats().end());
-  Status wanted = meter.End(file.bytes_read());
-  if (!wanted.ok()) return wanted;
+  Status progress = meter.End(file.bytes_read());
+  if (!progress.ok()) return progress;
   return scan;
 }
 

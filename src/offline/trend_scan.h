@@ -1,4 +1,4 @@
-// What the metric files of several ranks hold, before they go into a database: statistics, targets, steps, micro-steps.
+// Outline of the metric files of several ranks before their import: statistics, targets, steps, micro-steps.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace stepwatch::offline {
 
-// A place whose trend is kept.
+// A position in the model whose trend is kept.
 struct TrendTarget {
   std::string name;
   int64_t vpp_stage = 0;
@@ -32,12 +32,12 @@ struct TrendTargetHash {
 // Statistics that have a column in the database, in its order.
 const std::vector<std::string>& TrendStats();
 
-// How rows become trends.
+// Rules that convert rows to trends.
 struct TrendRules {
-  bool micro_step = true;  // micro-steps numbered through all steps
+  bool micro_step = true;  // micro-steps are numbered through all steps
   std::vector<std::pair<std::string, std::string>> mapping;
 
-  // The target's micro-step is 0 where micro-steps are steps.
+  // The target's micro-step is 0 if micro-steps are numbered through.
   TrendTarget TargetOf(const MetricRow& row) const;
 };
 
@@ -46,24 +46,24 @@ struct TrendFile {
   MetricFileEntry entry;
 };
 
-// One file's content, or that of several together.
+// Outline of one file, or of several together.
 struct TrendScan {
   uint64_t rows = 0;
   uint64_t rows_skipped = 0;
   std::set<std::string> stats;
-  std::vector<TrendTarget> targets;            // in the order in which they came, each once
+  std::vector<TrendTarget> targets;            // in order of appearance, each once
   std::map<int64_t, int64_t> last_micro_step;  // of each step
   std::string note;
 };
 
 Result<TrendScan> ScanTrendFile(const TrendFile& file, const TrendRules& rules, WorkState* state);
 
-// Where each step begins when micro-steps are numbered through: a step takes as many numbers as its last micro-step
-// plus one, whichever rank or kind has it. `total` is the count of all.
+// The first number of each step when micro-steps are numbered through: a step uses as many numbers as its last
+// micro-step plus one, over all ranks and kinds. `total` is the count of all.
 std::unordered_map<int64_t, int64_t> FirstMicroSteps(const std::map<int64_t, int64_t>& last_micro_step, int64_t* total);
 
-// Names by which a target is found: every part of its name that is no number is a "module", a part with the number
-// behind it ("layers.0") a "layer".
+// Names by which a target is found: every part of its name that is not a number is a "module", a part with the
+// following number ("layers.0") a "layer".
 struct TrendTag {
   std::string name;
   std::string category;

@@ -31,7 +31,7 @@ CREATE TABLE tag_target_mapping (
 );
 )sql";
 
-// Names of kinds and statistics are ours: nothing in them needs quotes.
+// Names of kinds and statistics are constants of Stepwatch and need no quotes.
 std::string TablesSql(const std::vector<TrendMetric>& metrics, const std::vector<std::string>& stats) {
   std::string sql = kFixedTables;
   sql +=

@@ -1,4 +1,4 @@
-// The tables of a trend database, as msProbe's tools read them.
+// The tables of a trend database, in the schema that msProbe's tools read.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ using TargetIds = std::unordered_map<TrendTarget, int64_t, TrendTargetHash>;
 Result<TargetIds> MakeTrendTables(const std::vector<TrendMetric>& metrics, const std::vector<std::string>& stats,
                                   const TrendBounds& bounds, Database* database);
 
-// Inserts into trend_data: rank, step, target_id, metric_id, then `stats`; a row that is there already stays.
+// Inserts into trend_data: rank, step, target_id, metric_id, then `stats`; an existing row is kept.
 std::string InsertTrendSql(const std::vector<std::string>& stats);
 
 }  // namespace stepwatch::offline

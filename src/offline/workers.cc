@@ -44,16 +44,16 @@ void Work(TaskPool* pool, const std::vector<Task>& tasks) {
   pool->changed.NotifyAll();
 }
 
-// Until all have ended.
+// Returns when all have ended.
 void Report(TaskPool* pool, const std::string& stage, uint64_t total, const OnProgress& on_progress) {
   base::MutexLock lock(&pool->mutex);
   while (pool->working > 0) {
     (void)pool->changed.WaitUntil(&pool->mutex, std::chrono::steady_clock::now() + kBetweenReports);
     if (!on_progress) continue;
     lock.Unlock();
-    const bool wanted = on_progress({stage, std::min(pool->state.done(), total), total});
+    const bool is_needed = on_progress({stage, std::min(pool->state.done(), total), total});
     lock.Lock();
-    if (!wanted && !pool->state.stopped()) Fail(pool, Status(StatusCode::kUnavailable, "stopped on request"));
+    if (!is_needed && !pool->state.stopped()) Fail(pool, Status(StatusCode::kUnavailable, "stopped on request"));
   }
 }
 
@@ -81,7 +81,7 @@ Status RunTasks(int threads, const std::vector<Task>& tasks, const std::string& 
       const base::MutexLock lock(&pool.mutex);
       pool.working -= static_cast<int>(wanted - i);
       if (i == 0) Fail(&pool, Status(StatusCode::kExhausted, std::string("cannot start a thread: ") + error.what()));
-      break;  // fewer do it, too
+      break;  // continues with fewer threads
     }
   }
   try {

@@ -1,4 +1,4 @@
-// Work in pieces on several threads, with a report of the progress to the calling one.
+// Runs tasks on several threads and reports the progress to the calling thread.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@
 
 namespace stepwatch::offline {
 
-// What a piece of work shares with the others.
+// State shared by the tasks.
 class WorkState {
  public:
-  // The bytes of input that were dealt with since the last call. False: stop, nobody wants the result any more.
+  // Adds bytes of processed input. Returns false if the task must stop because its result is not needed.
   bool Advance(uint64_t bytes) {
     done_.fetch_add(bytes, std::memory_order_relaxed);
     return !stop_.load(std::memory_order_relaxed);
@@ -29,16 +29,16 @@ class WorkState {
   std::atomic<bool> stop_{false};
 };
 
-// Tells a WorkState how far the reading of one file has come, now and then.
+// Reports the progress of reading one file to a WorkState periodically.
 class ReadMeter {
  public:
   explicit ReadMeter(WorkState* state) : state_(*state) {}
-  // After each row; kUnavailable when the result is not wanted any more.
+  // Call after each row; kUnavailable if the result is not needed any more.
   Status Row(uint64_t bytes_read) { return ++rows_ % 1024 == 0 ? End(bytes_read) : Status(); }
   Status End(uint64_t bytes_read) {
-    const bool wanted = state_.Advance(bytes_read - reported_);
+    const bool is_needed = state_.Advance(bytes_read - reported_);
     reported_ = bytes_read;
-    return wanted ? Status() : Status(StatusCode::kUnavailable, "stopped");
+    return is_needed ? Status() : Status(StatusCode::kUnavailable, "stopped");
   }
 
  private:
@@ -52,8 +52,8 @@ using Task = std::function<Status(WorkState*)>;
 // kOutOfRange unless 1 to 128.
 Status CheckProcessNum(int process_num);
 
-// Runs all tasks on `threads` threads. The first error of any, an exception included, or a false of `on_progress` ends
-// all of them and is the result.
+// Runs all tasks on `threads` threads. The first error of any, an exception included, or a false result of
+// `on_progress` stops all of them and is returned.
 Status RunTasks(int threads, const std::vector<Task>& tasks, const std::string& stage, uint64_t total_bytes,
                 const OnProgress& on_progress);
 

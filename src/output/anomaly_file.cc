@@ -17,12 +17,12 @@ namespace {
 
 constexpr std::chrono::seconds kSaveEvery{1};
 constexpr std::chrono::seconds kRetryAfter{1};
-// Longer than an object without entries.
+// A file that is longer contains entries.
 constexpr off_t kEmptyBytesMax = 4;
 
 }  // namespace
 
-void AnomalyFile::Want() {
+void AnomalyFile::EnsureExists() {
   if (kept_previous_ || unsaved_) return;
   unsaved_ = true;
 }
@@ -31,7 +31,8 @@ bool AnomalyFile::Add(const std::string& entry) {
   if (entries_.size() + entry.size() > bytes_max_) return false;
   const char* separator = entries_.empty() ? "" : ",\n";
   if (entries_.capacity() < entries_.size() + 2 + entry.size())
-    entries_.reserve(std::max(2 * entries_.size(), entries_.size() + 2 + entry.size()));  // throws before it writes
+    entries_.reserve(
+        std::max(2 * entries_.size(), entries_.size() + 2 + entry.size()));  // may throw, so it precedes any change
   entries_.append(separator).append(entry);
   return unsaved_ = true;
 }
@@ -89,18 +90,18 @@ Status AnomalyFile::Write(int fd, std::string_view text) {
 }
 
 int AnomalyFile::OpenTemporary(const std::string& temporary) {
-  files_.Unlink(temporary.c_str());  // what an earlier process of this number left
+  files_.Unlink(temporary.c_str());  // a leftover of an earlier process with this pid
   return base::RepeatInterrupted(
       [&] { return files_.Open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); });
 }
 
-// The alarms of a run that crashed are what one looks for after the restart.
+// After a restart, the alarms of the crashed run are what users look for.
 void AnomalyFile::KeepPrevious() {
   struct stat about;
   if (files_.Stat(path_.c_str(), &about) != 0 || about.st_size <= kEmptyBytesMax) return;
   const std::string previous = directory_ + "/stepwatch-anomaly-previous.json";
   files_.Unlink(previous.c_str());
-  // A second name, so that there is no moment without the file; where there are none, the only name.
+  // Adds a second name, so that the file exists at any moment; without hard links, renames.
   if (files_.Link(path_.c_str(), previous.c_str()) != 0) files_.Rename(path_.c_str(), previous.c_str());
 }
 

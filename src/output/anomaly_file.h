@@ -1,9 +1,9 @@
 // anomaly.json: the alarms of a run, for `alert.dump`. Format: docs/formats/alarms.md.
 //
-// A reader finds a whole JSON document at any moment: every save writes a temporary file and renames it. (Where a file
-// system has no links there is no file for an instant, at the first save over that of an earlier run.) What that costs
-// is bounded: at most kBytesMax of text are kept, and a save waits 1 s after the last one and 1 s more for every
-// kBytesPerSecond of text. Drain thread only; the time is handed in.
+// A reader finds a complete JSON document at any moment: every save writes a temporary file and renames it. (On a file
+// system without links the file is missing for an instant, at the first save over that of an earlier run.) The cost is
+// bounded: at most kBytesMax of text are kept, and a save waits 1 s after the previous one and 1 s more for every
+// kBytesPerSecond of text. Drain thread only; the time is a parameter.
 #pragma once
 
 #include <chrono>
@@ -23,23 +23,23 @@ class AnomalyFile {
   static constexpr size_t kBytesMax = size_t{32} << 20;  // about 80,000 alarms
   static constexpr size_t kBytesPerSecond = size_t{4} << 20;
 
-  // The file is `directory`/anomaly.json. What an earlier run left there, if it holds alarms, is kept beside it as
+  // The file is `directory`/anomaly.json. A file of an earlier run, if it contains alarms, is kept beside it as
   // stepwatch-anomaly-previous.json.
   explicit AnomalyFile(std::string directory, size_t bytes_max = kBytesMax,
                        base::FileSystem& files = base::FileSystem::Real())
       : directory_(std::move(directory)), files_(files), bytes_max_(bytes_max) {}
 
-  // The file shall exist, if only as an empty object.
-  void Want();
-  // False: the file is full and the entry is left out.
+  // Makes the next save create the file, if only with an empty object.
+  void EnsureExists();
+  // Returns false if the file is full and the entry is left out.
   bool Add(const std::string& entry);
-  // What was added shall be in the file soon.
+  // Makes the next save due at once.
   void Hasten() { hasty_ = true; }
 
-  // Saves if something is new and its time has come, or at once if `now_or_never`. A failed save is repeated after a
+  // Saves if there are changes and the save is due, or at once if `now_or_never`. A failed save is repeated after a
   // second.
   Status Advance(Time now, bool now_or_never);
-  // When Advance should be called next; unset: nothing is new.
+  // Time of the next call of Advance; nullopt: no changes.
   std::optional<Time> due_at() const;
   bool unsaved() const { return unsaved_; }
   const std::string& path() const { return path_; }

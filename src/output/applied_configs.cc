@@ -11,7 +11,7 @@ std::optional<AppliedConfig> LastOf(const std::vector<AppliedConfig>& all,
   return found == all.rend() ? std::nullopt : std::optional(*found);
 }
 
-// What is wanted is another config, and not the same one begun once more.
+// Skips repeated starts of the last config: the result is a different one.
 Result<AppliedConfig> FindBefore(const std::vector<AppliedConfig>& all, const std::string& config,
                                  const std::string& where) {
   if (!all.empty()) {
@@ -24,7 +24,7 @@ Result<AppliedConfig> FindBefore(const std::vector<AppliedConfig>& all, const st
                     ": no earlier config to return to");
 }
 
-// Both names lead to one file, or are the same.
+// True if both names are equal or resolve to one file.
 bool IsSamePath(const std::string& a, const std::string& b) {
   if (a == b) return true;
   std::string real_a, real_b;
@@ -37,7 +37,7 @@ bool IsEnd(const HistoryLine& line) {
   return line.outcome == "finished" || line.outcome == "limited";
 }
 
-// What the file held, and what became of it, oldest first.
+// Contents of the file and their outcomes, oldest first.
 std::vector<HistoryLine> LinesOfJob(const std::vector<FoundHistory>& runs, const std::string& job_id,
                                     const std::string& config_path) {
   std::vector<HistoryLine> lines;

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// One flat object on one line. As in manifest.cc, no tree of values: to destroy one takes memory.
+// Builds one flat object on one line. As in manifest.cc without a tree of values, because destroying one allocates.
 class LineText {
  public:
   void Member(std::string_view key, std::string_view value) {
@@ -79,7 +79,7 @@ int64_t NumberOf(const Json& json, const char* key, int64_t otherwise) {
   return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
 }
 
-// A hash names a file: nothing else may stand there.
+// The hash becomes a file name, so any other content is rejected.
 std::string HashOf(const Json& json, const char* key) {
   std::string text = TextOf(json, key);
   return IsSha256(text) ? text : std::string();
@@ -105,7 +105,7 @@ std::optional<EditPeer> PeerOf(const Json& json) {
                   NumberOf(*found, "rank", -1)};
 }
 
-// 0 for what the type cannot hold.
+// 0 if the type cannot hold the value.
 template <class Integer>
 Integer SmallOf(const Json& json, const char* key) {
   const int64_t number = NumberOf(json, key, 0);

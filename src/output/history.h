@@ -1,5 +1,4 @@
-// stepwatch_history.jsonl: what became of each edit of a run's config, one line for each outcome. Format:
-// docs/formats/history.md.
+// stepwatch_history.jsonl: the outcomes of each edit of a run's config, one line each. Format: docs/formats/history.md.
 //
 // Pure text in both directions. Lines are only ever appended.
 #pragma once
@@ -16,12 +15,12 @@
 
 namespace stepwatch::output {
 
-// Who sent an edit through the control socket of the monitor, by the kernel's word.
+// The sender of an edit through the monitor's control socket, as reported by the kernel.
 struct EditPeer {
-  int64_t uid = -1;   // -1: it came over TCP, with the token
-  int64_t pid = -1;   // -1: not known, for instance of a process in another namespace
-  std::string exe;    // its program; empty: not known
-  int64_t rank = -1;  // the rank whose control socket it came to, and which has handed it on; -1: it came to this one
+  int64_t uid = -1;   // -1: sent over TCP, with the token
+  int64_t pid = -1;   // -1: unknown, for example in another pid namespace
+  std::string exe;    // path of its program; empty: unknown
+  int64_t rank = -1;  // the rank that received and forwarded it; -1: received by this rank
 
   bool operator==(const EditPeer&) const = default;
 };
@@ -33,44 +32,44 @@ struct HistoryLine {
   std::string time;  // UTC, ISO 8601, so that lines of several runs sort as texts
   std::string run_id;
   int pid = 0;
-  std::string job_id;       // of all starts of the job; empty: it has none
+  std::string job_id;       // common to all starts of the job; empty: none
   std::string config_path;  // absolute
-  PlanId plan_id = 0;       // 0: the edit led to no plan
+  PlanId plan_id = 0;       // 0: the edit produced no plan
   std::string outcome;  // "applied", "finished", "stopping", "stopped", "replaced", "closed", "limited", "superseded",
                         // "refused", "aborted", "not_begun", "off", "written_back"
-  std::string sha256;   // of the config's bytes that the line is about
-  std::string old_sha256;  // of what the file held before; empty: not known
+  std::string sha256;   // of the config's bytes
+  std::string old_sha256;  // of the file's previous content; empty: unknown
   int64_t bytes = -1;
   int64_t owner_uid = -1;        // of the file when it was read
-  std::string modified;          // when it had been saved; UTC, ISO 8601
-  std::optional<EditPeer> peer;  // nothing: it was saved in the file
-  bool is_volatile = false;      // the bytes were given, and the file held others
-  int64_t step = -1;             // applied: the first of the plan; its end: the last one
+  std::string modified;          // modification time of the file; UTC, ISO 8601
+  std::optional<EditPeer> peer;  // nullopt: saved in the file
+  bool is_volatile = false;      // applied without writing the file, which held other bytes
+  int64_t step = -1;             // applied: first step of the plan; at its end: last step
   int64_t collected = -1;        // at its end
   TextPlace place;               // refused
-  std::string message;           // refused, aborted: why
+  std::string message;           // refused, aborted: the reason
   std::optional<Ledger> ledger;  // at its end
 };
 
-// With the line feed.
+// Includes the line feed.
 std::string HistoryText(const HistoryLine& line);
 
 struct History {
   std::vector<HistoryLine> lines;
-  std::vector<std::string> notes;  // what was left out: one sentence each
-  uint64_t lines_before = 0;       // older ones, which nobody has asked for
+  std::vector<std::string> notes;  // one sentence for each kind of omission
+  uint64_t lines_before = 0;       // number of older lines that were not requested
 };
 
-// A line that was cut off when the process died is left out with a note, and so is any other that is no line of a
-// history. Refused if that leaves nothing of a text that is not empty.
+// Leaves out, with a note, a last line that was cut off when the process died, and any other malformed line. Fails if
+// no line of a text that is not empty is valid.
 Result<History> ReadHistory(std::string_view text_untrusted);
 
-// The same, for lines that come one after the other.
+// The same, line by line.
 class HistoryReader {
  public:
-  // `is_cut_off`: the text ends before the line does.
+  // `is_cut_off`: the text ends without a line feed.
   void Add(std::string_view line_untrusted, bool is_cut_off);
-  // A line that is no line of a history, whatever it holds.
+  // Counts a malformed line.
   void LeaveOut() { ++left_out_; }
   Result<History> Take();
 
@@ -80,7 +79,7 @@ class HistoryReader {
   bool is_last_torn_ = false;
 };
 
-// As it stands in a line: quoted, with what JSON escapes.
+// Quoted and escaped as in a line.
 std::string QuotedInHistory(std::string_view text);
 
 // 64 hex digits in lower case.

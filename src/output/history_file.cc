@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kHistory[] = "stepwatch_history.jsonl";
 constexpr char kConfigs[] = "stepwatch_configs";
-// Of a longer history the end is read.
+// Only the end of a longer history is read.
 constexpr off_t kHistoryBytesMax = off_t{1} << 30;
 constexpr size_t kHistoryLineBytesMax = size_t{256} << 10;
 constexpr size_t kOwnBytesMax = size_t{4} << 20;
@@ -43,7 +43,7 @@ Status KeepConfig(const std::string& directory, const HistoryEntry& entry, base:
   return SyncFile(path, files);
 }
 
-// A line that a killed process left half-written gets its end.
+// A line feed, if a killed process left an unfinished line.
 Result<std::string> Separator(int fd, off_t size, const std::string& path, base::FileSystem& files) {
   char last = '\n';
   if (size > 0 && base::RepeatInterrupted([&] { return files.Read(fd, &last, 1, size - 1); }) != 1)
@@ -63,8 +63,8 @@ Status Append(int fd, const std::string& text, const std::string& path, base::Fi
   return written;
 }
 
-// The last lines of a history that are wanted. Lines are looked at one at a time, and parsed once it is known which are
-// the last ones: a history of a gigabyte costs the memory of the answer.
+// The last lines that match the question. Lines are read one at a time, and only the last ones are parsed, so a history
+// of a gigabyte needs only the memory of the result.
 class LastLines {
  public:
   LastLines(const HistoryQuestion& question, size_t bytes_max) : question_(question), bytes_max_(bytes_max) {}
@@ -100,7 +100,7 @@ class LastLines {
   }
 
  private:
-  // What is no line at all is not passed over, but told.
+  // Malformed lines are not skipped, so that they are reported.
   bool IsPassedOver(std::string_view text) const {
     return !question_.word.empty() && text.front() == '{' && text.back() == '}' &&
            text.find(question_.word) == std::string_view::npos;
@@ -130,7 +130,7 @@ Status ReadLines(int fd, base::FileSystem& files, LastLines* lines) {
   }
 }
 
-// `bytes_left`: of the question's.
+// `bytes_left`: of the question's `bytes_max`.
 Result<FoundHistory> ReadHistoryFile(const std::string& path, int fd, const HistoryQuestion& question,
                                      base::FileSystem& files, size_t* bytes_left) {
   LastLines lines(question, *bytes_left);
@@ -148,7 +148,7 @@ Result<FoundHistory> ReadHistoryFile(const std::string& path, int fd, const Hist
   return found;
 }
 
-// The histories of the runs in an output base that lie there, the newest first.
+// The histories of the runs in an output base, newest first.
 std::vector<std::string> HistoriesIn(const std::string& base, const std::vector<std::string>& names,
                                      base::FileSystem& files) {
   std::vector<std::pair<timespec, std::string>> found;
@@ -191,8 +191,8 @@ Result<std::vector<FoundHistory>> FindHistories(const std::string& path, const H
                                                 base::FileSystem& files) {
   std::vector<FoundHistory> all;
   size_t bytes_left = question.bytes_max;
-  // Somebody else's file is as if it were not there for whoever asks for one user's.
-  const auto is_nobodys = [&](const Status& status) { return question.owner && status.code() == StatusCode::kInvalid; };
+  // With an owner, files of other users count as absent.
+  const auto is_foreign = [&](const Status& status) { return question.owner && status.code() == StatusCode::kInvalid; };
   const bool is_directory = base::IsDirectory(path, files);
   const std::string own = is_directory ? base::JoinPath(path, kHistory) : path;
   const Result<base::UniqueFd> own_fd = base::OpenFound(own, O_RDONLY, question.owner, files);
@@ -202,7 +202,7 @@ Result<std::vector<FoundHistory>> FindHistories(const std::string& path, const H
     all.push_back(std::move(found).value());
     return all;
   }
-  if (own_fd.status().code() != StatusCode::kNotFound && !(is_directory && is_nobodys(own_fd.status())))
+  if (own_fd.status().code() != StatusCode::kNotFound && !(is_directory && is_foreign(own_fd.status())))
     return own_fd.status();
   const Status none(StatusCode::kNotFound, "no " + std::string(kHistory) + " at " + path +
                                                ", nor in a directory there; accepted: a history, the directory of a "
@@ -211,7 +211,7 @@ Result<std::vector<FoundHistory>> FindHistories(const std::string& path, const H
   if (!names.ok()) return base::Exists(path, files) ? names.status() : none;
   for (const std::string& file : HistoriesIn(path, names.value(), files)) {
     const Result<base::UniqueFd> fd = base::OpenFound(file, O_RDONLY, question.owner, files);
-    if (!fd.ok() && is_nobodys(fd.status())) continue;
+    if (!fd.ok() && is_foreign(fd.status())) continue;
     Result<FoundHistory> found = fd.ok() ? ReadHistoryFile(file, fd.value().get(), question, files, &bytes_left)
                                          : Result<FoundHistory>(fd.status());
     if (!found.ok()) found = FoundHistory{base::DirectoryOf(file), {{}, {found.status().message()}}, found.status()};

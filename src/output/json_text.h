@@ -1,6 +1,6 @@
 // Builds JSON text piece by piece.
 //
-// It keeps no tree: destroying one of nlohmann's takes memory, and a process that has none left would end by it.
+// Keeps no tree: destroying one of nlohmann's allocates, and a process without memory would end there.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace stepwatch::output {
 
 class JsonText {
  public:
-  // `indent`: blanks a level.
+  // `indent`: blanks per level.
   explicit JsonText(size_t indent) : indent_(indent) {}
 
   template <class Members>
@@ -40,11 +40,11 @@ class JsonText {
     Value(key);
     text_ += ": ";
   }
-  // Names come from users' models: what is not UTF-8 is replaced, never thrown over.
+  // Names come from users' models: invalid UTF-8 is replaced and never throws.
   void Value(std::string_view text);
   void Value(const char* text) { Value(std::string_view(text)); }
   void Value(const std::string& text) { Value(std::string_view(text)); }
-  // The shortest text that reads back to the same number, which is finite.
+  // The shortest text that reads back to the same number, which must be finite.
   void Value(double value);
   void Value(bool value) { text_ += value ? "true" : "false"; }
   template <class Integer>

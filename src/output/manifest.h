@@ -1,6 +1,6 @@
-// manifest.json: what a run's directory holds, and what the model offers to watch. Format: docs/formats/csv.md.
+// manifest.json: the contents of a run's directory, and the model's sites. Format: docs/formats/csv.md.
 //
-// Pure text in both directions. The file is written whenever a plan's life moves on.
+// Pure text in both directions. The file is written at each change in the life of a plan.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace stepwatch::output {
 
-// Of a plan whose config has a budget.
+// For a plan whose config has a budget.
 struct ManifestBudget {
   double percent = 0;
-  int64_t step_interval = 1;          // of the plan, where that of the config is shorter
+  int64_t step_interval = 1;          // of the plan, if larger than that of the config
   std::vector<std::string> left_out;  // kinds
-  std::string decision;               // that made the plan; empty: none did
+  std::string decision;               // that led to the plan; empty: none
 };
 
 struct ManifestPlan {
@@ -35,14 +35,14 @@ struct ManifestPlan {
   std::string end_reason;
   std::optional<Ledger> ledger;
   std::optional<ManifestBudget> budget;
-  std::string write_back;  // what became of dynamic_on in the file; empty: nothing to do
+  std::string write_back;  // result of writing dynamic_on back; empty: not written back
 };
 
-// Files that a rotation has closed: those whose names end with "_s" and the number, or for 1 with neither.
+// Files closed by a rotation: those whose names end with "_s" and the number, or for 1 with neither.
 struct ManifestSegment {
   int64_t segment = 1;
   int64_t last_step = -1;
-  std::vector<std::string> files;  // those that were open: names in the directory of the run
+  std::vector<std::string> files;  // closed files: names in the run's directory
 };
 
 struct Manifest {
@@ -54,7 +54,7 @@ struct Manifest {
   std::string started;  // local time, ISO 8601
   std::string config_path;
   bool dynamic = false;
-  std::shared_ptr<const SiteIndex> sites;  // null: the model is not known
+  std::shared_ptr<const SiteIndex> sites;  // null: the model is unknown
   std::vector<ManifestPlan> plans;
   std::vector<ManifestSegment> segments;
 };

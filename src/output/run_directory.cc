@@ -17,7 +17,7 @@ std::string RandomRunId() {
   std::array<unsigned char, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     std::timespec now{};
-    std::timespec_get(&now, TIME_UTC);  // only distinctness matters
+    std::timespec_get(&now, TIME_UTC);  // only needs to be distinct
     return base::Sha256Hex(std::to_string(now.tv_sec) + "." + std::to_string(now.tv_nsec)).substr(0, 32);
   }
   return base::Sha256Hex(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())).substr(0, 32);

@@ -1,14 +1,14 @@
 #include "src/output/run_files.h"
 
 #include "src/base/file.h"
+#include "src/output/json_text.h"
 #include "src/output/run_directory.h"
-#include "src/output/stack_info.h"
-#include "src/output/structure_text.h"
+#include "src/vocabulary/number_text.h"
 
 namespace stepwatch::output {
 namespace {
 
-// What cannot be renamed is replaced by the new one.
+// A manifest that cannot be renamed is replaced by the new one.
 void KeepOlderManifest(const std::string& directory, base::FileSystem& files) {
   constexpr int kKeptMax = 10000;
   const std::string manifest = base::JoinPath(directory, "manifest.json");
@@ -25,6 +25,29 @@ Status SaveIn(const std::string& directory, const char* name, const std::string&
   return made.ok() ? base::ReplaceFile(base::JoinPath(directory, name), text, files) : made;
 }
 
+void WritePort(std::string_view key, const PortStructure& port, JsonText* json) {
+  json->Key(key);
+  json->Object([&] {
+    if (port.config.empty()) return;
+    json->Member("config", port.config);
+    if (port.config == "tensor")
+      return json->Member("tensor", port.elements.empty() ? kNoTensor : port.elements[0].c_str());
+    for (size_t i = 0; i < port.elements.size(); ++i) json->Member(std::to_string(i), port.elements[i]);
+  });
+}
+
+// The text of stack_info.csv, with its header: the call stack of each module.
+std::string StackInfoText(const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::string text = "module_name,stack_info\n";
+  for (const auto& [module, stack] : rows) {
+    vocabulary::AppendCell(module, &text);
+    text.push_back(',');
+    vocabulary::AppendCell(stack, &text);
+    text.push_back('\n');
+  }
+  return text;
+}
+
 }  // namespace
 
 OlderDirectory TakeOverDirectory(const std::string& base, int rank, const std::string& from, const std::string& to,
@@ -39,6 +62,22 @@ OlderDirectory TakeOverDirectory(const std::string& base, int rank, const std::s
 
 Status SaveManifest(const std::string& directory, const Manifest& manifest, base::FileSystem& files) {
   return SaveIn(directory, "manifest.json", ManifestText(manifest), files);
+}
+
+std::string StructureText(const std::vector<ModuleStructure>& modules) {
+  JsonText json(2);
+  json.Object([&] {
+    for (const ModuleStructure& module : modules) {
+      json.Key(module.key);
+      json.Object([&] {
+        WritePort("input", module.input, &json);
+        WritePort("output", module.output, &json);
+        WritePort("input_grad", module.input_grad, &json);
+        WritePort("output_grad", module.output_grad, &json);
+      });
+    }
+  });
+  return json.Take();
 }
 
 Result<std::string> SaveStructure(const std::string& base, int rank, const std::vector<ModuleStructure>& modules,

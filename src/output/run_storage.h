@@ -1,4 +1,4 @@
-// Where a run of one rank may put its files, and how much: the file systems through which everything of it is written.
+// The file systems for all output of a rank's run, with the limits on its place and size.
 //
 // Thread-safe.
 #pragma once
@@ -18,21 +18,21 @@ namespace stepwatch::output {
 
 class RunStorage {
  public:
-  // Without limits both file systems are `files`, which outlives this. `base` is the directory of all output. An error:
-  // the root can neither be opened nor made.
+  // Without limits both file systems are `files`, which must outlive this object. `base` is the directory of all
+  // output. An error means that the root can neither be opened nor created.
   static Result<std::unique_ptr<RunStorage>> Open(const Limits& limits, const std::string& base,
                                                   base::FileSystem& files);
 
-  // Before the first write: who hears that Limits::bytes_max is nearly or wholly used. See base::DiskMeter.
+  // Must precede the first write: called when Limits::bytes_max is nearly or wholly used. See base::DiskMeter.
   void OnLevel(std::function<bool()> on_level);
 
-  // For rows: beyond Limits::bytes_max nothing is written.
+  // For rows: writes beyond Limits::bytes_max fail.
   base::FileSystem& row_files() { return row_files_ ? *row_files_ : *root_files_; }
-  // For what tells of the run (manifest, history, alarms, structure): counted, and written in any case.
+  // For files about the run (manifest, history, alarms, structure): counted, never limited.
   base::FileSystem& note_files() { return note_files_ ? *note_files_ : *root_files_; }
-  // Why no file can be put below the base, as it was at the start; Ok: they can.
+  // Why files cannot be put below the base, as of the start; Ok: they can.
   const Status& refusal() const { return refusal_; }
-  // Null: any number of bytes.
+  // Null: unlimited.
   base::DiskMeter* meter() { return meter_ ? &*meter_ : nullptr; }
 
  private:

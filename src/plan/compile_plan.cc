@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "src/plan/features.h"
-#include "src/plan/front_end_requests.h"
 #include "src/plan/plan.h"
 #include "src/plan/selection.h"
 #include "src/plan/site_groups.h"
+#include "src/plan/site_names.h"
 
 namespace stepwatch::plan {
 namespace {
@@ -95,6 +95,45 @@ RecordLayout LayoutOf(const Config& config, PlanId plan_id) {
 int64_t IntervalOf(const Config& config, const Sampling& sampling) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   return config.step_interval > kMost / sampling.factor ? kMost : config.step_interval * sampling.factor;
+}
+
+FrontEndRequests RequestsOf(const config::Config& config, const SiteIndex& sites, bool rank_writes) {
+  const config::CcDistribution& cc = config.cc_distribution;
+  const bool communication = cc.enable && !sites.operators.empty();
+  FrontEndRequests requests;
+  requests.structure = config.print_struct && rank_writes;
+  requests.exit_after_structure = config.print_struct && config.own.exit_after_struct;
+  requests.stacks = config.stack_info && sites.stacks && rank_writes;
+  if (requests.structure || requests.stacks) requests.module_names = NamesInStructure(sites, config);
+  requests.communication = communication && rank_writes;
+  requests.communication_log_only = communication && cc.cc_log_only;
+  if (requests.communication) requests.communication_codeline = cc.cc_codeline;
+  requests.batch_first_attention = config.sa_order == "b,s,h,d";
+  return requests;
+}
+
+// One warning for each key that is switched on and has no effect with this front end.
+std::vector<config::Warning> BeyondFrontEnd(const config::Config& config, const SiteIndex& sites) {
+  struct Request {
+    bool beyond;
+    const char* key;
+    const char* lack;
+  };
+  const Request requests[] = {
+      {config.recording_l2_features && !sites.features, "recording_l2_features", "it computes no L2 features"},
+      {config.cc_distribution.enable && sites.operators.empty(), "cc_distribution.enable",
+       "it watches no communication operators"},
+      {config.stack_info && !sites.stacks, "stack_info", "it records no call stacks"},
+      {config.ur_distribution && config.format == OutputFormat::kTensorBoard && !sites.heatmaps, "ur_distribution",
+       "it draws no images of updates and ratios"},
+  };
+  std::vector<config::Warning> warnings;
+  for (const Request& request : requests)
+    if (request.beyond)
+      warnings.push_back({config::Warning::Kind::kNotEffective,
+                          {request.key, 0, 0},
+                          std::string("accepted, but not effective with this front end: ") + request.lack});
+  return warnings;
 }
 
 Status AtLeastOne(const char* key, int64_t value) {

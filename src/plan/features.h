@@ -1,4 +1,4 @@
-// Which L2 features of which modules `l2_targets` selects.
+// The L2 features that `l2_targets` selects, by module.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ namespace stepwatch::plan {
 
 class Features {
  public:
-  // Selects nothing if the config records no features, or the front end computes none.
+  // Selects nothing if the config records no features, or the front end does not compute them.
   Features(const config::Config& config, const SiteIndex& sites);
 
-  // The features of a module, in the order of SiteKind. Modules are named exactly, as `targets` names them; an empty
-  // list means every module for linear_hook, none for the others.
+  // The features of a module, in the order of SiteKind. Modules are named exactly, as in `targets`; an empty list means
+  // every module for linear_hook, no module for the others.
   std::vector<SiteKind> Of(const SiteName& module) const;
   // The CSV name cell: "layers.0.attention".
   static std::string NameOf(SiteKind kind, const SiteName& module);
@@ -29,7 +29,7 @@ class Features {
  private:
   struct Hook {
     SiteKind kind;
-    std::vector<std::string> texts;  // as the config has them
+    std::vector<std::string> texts;  // as in the config
     TargetKeys keys;
     bool every = false;  // every module
 

@@ -18,7 +18,7 @@ const std::string& KeyOf(const std::string& name) {
   return name;
 }
 
-// Where the entries of one list are in another, by chunk and name.
+// Maps the entries of one list to their positions in another, by chunk and name.
 template <class Entry>
 std::vector<uint32_t> PlacesIn(const std::vector<Entry>& now, const std::vector<Entry>& was) {
   std::map<std::decay_t<decltype(KeyOf(now[0]))>, uint32_t> places;

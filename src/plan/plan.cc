@@ -7,8 +7,8 @@
 namespace stepwatch::plan {
 namespace {
 
-// Sharded models gather and reduce layer by layer, in every micro-batch. Beyond this a step's calls still fit into the
-// room that the ring keeps for a second step.
+// Sharded models gather and reduce layer by layer, in every micro-batch. Up to this number, a step's calls still fit
+// into the ring's room for a second step.
 constexpr uint64_t kCallsInMicroBatch = 64;
 
 uint64_t MicroBatches(int micro_batches) {

@@ -8,7 +8,7 @@
 namespace stepwatch::plan {
 namespace {
 
-bool WantsParameters(const config::Config& config) {
+bool WatchesParameters(const config::Config& config) {
   return config.wg_distribution || config.param_distribution || config.mv_distribution || config.mg_direction ||
          config.ur_distribution;
 }
@@ -18,11 +18,11 @@ bool GroupsSelect(const config::Config& config) {
                      [](const config::SiteGroup& group) { return !group.kinds.empty() && group.every > 0; });
 }
 
-bool WantsMore(const config::Config& config) {
+bool WatchesMore(const config::Config& config) {
   return config.recording_l2_features || config.cc_distribution.enable || config.stack_info || config.print_struct;
 }
 
-// A module that somebody who wrote `text` may have meant: the first one below it, otherwise the deepest one above it.
+// The module that the author of `text` probably meant: the first one below it, otherwise the deepest one above it.
 std::string_view RelatedModule(const TargetKey& key, const std::vector<SiteName>& modules) {
   std::string_view above;
   for (const SiteName& module : modules) {
@@ -92,7 +92,7 @@ std::vector<config::Warning> Selection::Warnings() const {
   for (size_t i = 0; i < keys_.size(); ++i) CheckKey(i, &stale);
   std::vector<config::Warning> warnings = stale.TakeWarnings();
   if (config_.xy_distribution && config_.forward_only + config_.backward_only < 2) CheckWatchable(&warnings);
-  if (!config_.xy_distribution && !WantsParameters(config_) && !WantsMore(config_) && !GroupsSelect(config_))
+  if (!config_.xy_distribution && !WatchesParameters(config_) && !WatchesMore(config_) && !GroupsSelect(config_))
     warnings.push_back(NoteOn("",
                               "this config collects nothing: xy_distribution, wg_distribution, param_distribution, "
                               "mv_distribution, mg_direction, ur_distribution, recording_l2_features, "
@@ -101,7 +101,7 @@ std::vector<config::Warning> Selection::Warnings() const {
 }
 
 void Selection::CheckKey(size_t key, StaleNames* stale) const {
-  const bool exact_names_only = config_.xy_distribution && !config_.all_xy && !WantsParameters(config_);
+  const bool exact_names_only = config_.xy_distribution && !config_.all_xy && !WatchesParameters(config_);
   const bool parameter = key_names_parameter_[key];
   if (key_names_module_[key] || (parameter && !exact_names_only)) return;
 

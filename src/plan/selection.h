@@ -1,4 +1,4 @@
-// What `targets` selects in one model, and what is worth a word about it.
+// The selection of `targets` in one model, and warnings about it.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@
 
 namespace stepwatch::plan {
 
-// The kinds of tensors that the boolean fields of a config turn on, in the order of SiteKind.
+// The kinds of tensors that the config's boolean fields enable, in the order of SiteKind.
 std::vector<SiteKind> KindsOf(const config::Config& config);
 
-// The name of a module or parameter that somebody who wrote `text` may have meant; empty if there is none.
+// The name of the module or parameter that the author of `text` probably meant; empty if none is close.
 std::string_view NearestName(std::string_view text, const std::vector<SiteName>& modules,
                              const std::vector<SiteName>& parameters, base::SearchBudget* budget);
 
-// A warning that says what is odd, with no change of what is collected.
+// A warning that does not change the selection.
 config::Warning NoteOn(std::string key, std::string message);
 
 class Selection {
@@ -34,7 +34,7 @@ class Selection {
 
   // xy_distribution: every module if all_xy or without targets, otherwise those named exactly.
   bool SelectsModule(size_t index) const;
-  // Parameters that require a gradient: every one without targets.
+  // Parameters that require a gradient: all of them without targets.
   bool SelectsParameter(size_t index) const;
 
   // Keys that select nothing, and selected modules that cannot be hooked.
@@ -49,7 +49,7 @@ class Selection {
   const std::vector<SiteName> modules_;
   const std::vector<SiteName> parameters_;
   const TargetKeys keys_;
-  // By index: whether a key names the module, or the parameter; and whether a key names any.
+  // By index: whether a key matches the module, or the parameter; and whether a key matches any.
   std::vector<bool> module_named_, parameter_named_;
   std::vector<bool> key_names_module_, key_names_parameter_;
 };

@@ -1,4 +1,4 @@
-// What one plan hooks and another does not.
+// Differences in the hooked sites of two plans.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ struct SiteChanges {
   SiteKind kind = SiteKind::kActv;
   int64_t added = 0;
   int64_t removed = 0;
-  int64_t kept = 0;  // perhaps with other statistics, or as often as another group of sites
+  int64_t kept = 0;  // possibly with other statistics, or another group's frequency
 };
 
-// Kinds in their order, those that neither plan has left out. A null plan has no sites. A site is the same in both if
-// kind, port, chunk and name are: the plans may be of two states of a model that has grown.
+// Kinds in their order, without those that both plans leave out. A null plan has no sites. A site is the same in both
+// if kind, port, chunk and name are: the plans may be of two states of a model that has grown.
 std::vector<SiteChanges> SiteChangesOf(const Plan* was, const Plan* now);
 
 }  // namespace stepwatch::plan

@@ -10,7 +10,7 @@
 namespace stepwatch::plan {
 namespace {
 
-constexpr size_t kToldMax = 10;
+constexpr size_t kReportedMax = 10;
 
 std::optional<config::NamePattern> Compiled(const std::string& text) {
   config::PatternFault fault;
@@ -105,7 +105,7 @@ void SiteGroups::NoteUnwatchable(const std::vector<size_t>& matching, const Site
       groups_[i].unwatchable.push_back(name.display);
 }
 
-// Of a group that decides about no site, although it matches names.
+// Explains why a group that matches names decides about no site.
 std::string SiteGroups::WhyIdle(const Group& group) {
   if (group.names == 0)
     return "\"exclude\" leaves out all " + std::to_string(group.left_out) + " names that it matches";
@@ -145,9 +145,9 @@ std::vector<config::Warning> SiteGroups::Warnings(const std::vector<SiteName>& m
     stale.Add(group.config->match, "matches no module and no parameter",
               guess ? NearestName(group.config->match, modules, parameters, stale.budget()) : "");
   }
-  if (warnings.size() > kToldMax) {
-    const size_t further = warnings.size() - kToldMax;
-    warnings.resize(kToldMax);
+  if (warnings.size() > kReportedMax) {
+    const size_t further = warnings.size() - kReportedMax;
+    warnings.resize(kReportedMax);
     warnings.push_back(NoteOn("stepwatch.sites", "and " + std::to_string(further) + " more warnings of this kind"));
   }
   for (config::Warning& warning : stale.TakeWarnings()) warnings.push_back(std::move(warning));

@@ -1,9 +1,9 @@
-// What "stepwatch": {"sites": ...} makes of the sites of one model: which of them a group decides about, and how.
+// Applies "stepwatch": {"sites": ...} to one model: finds the sites that each group decides about.
 //
-// A site is one kind of one module or parameter. Collected is what the config's other fields select, and what a group
-// with `kinds` selects: these kinds of all that it matches. How, if at all, is decided by the first group that matches
-// the site's name and, if it has `kinds`, has that of the site among them. One with `every` 0 decides that it is left
-// out after all. A site that no group matches is as the other fields have it.
+// A site is one kind of one module or parameter. Collected are the sites that the config's other fields select, plus,
+// for a group with `kinds`, these kinds of all that it matches. The first group that matches the site's name, and lists
+// its kind if it has `kinds`, decides how it is collected; `every` 0 excludes it. A site that no group matches follows
+// the other fields.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +22,20 @@ namespace stepwatch::plan {
 
 class SiteGroups {
  public:
-  // Must outlive the groups. Its patterns are those of a parsed config; one that cannot be read matches nothing.
+  // `config` must outlive the groups. Its patterns are those of a parsed config; an invalid one matches nothing.
   explicit SiteGroups(const config::Config& config);
 
-  // The groups that match a name, in their order.
+  // The groups that match a name, in config order.
   std::vector<size_t> OfModule(const SiteName& name);
   std::vector<size_t> OfParameter(const SiteName& name);
-  // What becomes of a site: nothing if it is not collected, otherwise PlannedSite::group. `matching` are the groups of
-  // its name, `selected` says whether the other fields of the config select it.
+  // Decides about a site: nullopt if it is not collected, otherwise PlannedSite::group. `matching` are the groups of
+  // its name, `selected` is whether the other fields of the config select it.
   std::optional<uint8_t> Place(const std::vector<size_t>& matching, SiteKind kind, bool selected);
-  // These groups match a module that cannot be hooked.
+  // Records that these groups match a module that cannot be hooked.
   void NoteUnwatchable(const std::vector<size_t>& matching, const SiteName& name);
 
-  // Patterns that match nothing, groups that change nothing, and modules that they select in vain. After every name was
-  // asked for.
+  // Patterns that match nothing, groups without effect, and matched modules that cannot be hooked. Must follow the
+  // calls for all names.
   std::vector<config::Warning> Warnings(const std::vector<SiteName>& modules,
                                         const std::vector<SiteName>& parameters) const;
 
@@ -48,10 +48,10 @@ class SiteGroups {
     const config::SiteGroup* config = nullptr;
     std::optional<config::NamePattern> match;
     std::vector<Exclude> exclude;
-    size_t names = 0;        // that it matches, without those that `exclude` leaves out
-    size_t left_out = 0;     // by `exclude`
-    size_t sites = 0;        // that belong to it
-    size_t forestalled = 0;  // that belong to a group before it, and would otherwise be its own
+    size_t names = 0;        // matched names, without those excluded by `exclude`
+    size_t left_out = 0;     // names excluded by `exclude`
+    size_t sites = 0;        // sites that it decides about
+    size_t forestalled = 0;  // sites that an earlier group decides about
     std::vector<std::string> unwatchable;
 
     bool Names(SiteKind kind) const;  // in `kinds`
@@ -65,7 +65,7 @@ class SiteGroups {
   std::vector<Group> groups_;
 };
 
-// The parts of a plan's layout that follow from the groups alone, so that they are the same on every rank.
+// The parts of a plan's layout that depend on the groups alone, so that they are the same on every rank.
 void LayOutGroups(const config::Config& config, RecordLayout* layout);
 
 }  // namespace stepwatch::plan

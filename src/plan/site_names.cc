@@ -22,7 +22,7 @@ bool IsRenamed(const Entry& entry) {
   return entry.as_written && *entry.as_written != entry.name;
 }
 
-// A wrapper and the module inside have one name as the user wrote it: the first that can be watched gets it.
+// A wrapper and its inner module have the same name as written by the user: the first watchable one gets it.
 template <class Entry>
 std::vector<SiteName> Unsquashed(const std::vector<Entry>& entries, bool as_written) {
   Taken taken;

@@ -1,5 +1,5 @@
-// What is said of the names in a config that select nothing: of the first few each with a likely correction, of the
-// others their count. A config of another model may hold thousands.
+// Warnings about config names that select nothing: the first few each with a likely correction, the others as a count.
+// A config of another model may hold thousands.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ class StaleNames {
  public:
   static constexpr size_t kNamedMax = 10;
 
-  // `key` is that of the config field which holds the names.
+  // `key` is the config field that holds the names.
   explicit StaleNames(std::string key) : key_(std::move(key)) {}
 
-  // True if the next name will be told with a sentence of its own, and so is worth a search for a correction.
+  // True if the next name gets a warning of its own, so that searching for a correction is useful.
   bool NamesNext() const { return count_ < kNamedMax; }
   // "<text>" <problem>; it selects nothing (did you mean "<instead>"?)
   void Add(const std::string& text_untrusted, std::string_view problem, std::string_view instead_untrusted);
@@ -34,7 +34,7 @@ class StaleNames {
   std::string key_;
   size_t count_ = 0;
   std::vector<config::Warning> warnings_;
-  std::vector<std::string> examples_;  // of those beyond kNamedMax
+  std::vector<std::string> examples_;  // of the names beyond kNamedMax
   base::SearchBudget budget_;
 };
 

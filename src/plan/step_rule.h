@@ -1,4 +1,4 @@
-// Which steps a plan collects.
+// Decides which steps a plan collects.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@ struct StepRule {
   bool Collects(int64_t step, int64_t collected) const {
     return collected < times && step >= start && (step - start) % interval == 0;
   }
-  // Which of the collected steps this one is, counted from 0, whether or not those before it were missed.
+  // Index of a collected step among the collected ones, from 0, whether or not earlier ones were missed.
   int64_t Round(int64_t step) const { return (step - start) / interval; }
-  // Steps before `step` whose turn it was, however many of them were collected.
+  // Number of steps before `step` that were due, whether or not they were collected.
   int64_t TurnsBefore(int64_t step) const { return step <= start ? 0 : (step - start - 1) / interval + 1; }
-  // Steps that were collected before `step`, if none was missed.
+  // Number of steps collected before `step`, if none was missed.
   int64_t CollectedBefore(int64_t step) const { return std::min(times, TurnsBefore(step)); }
 };
 

@@ -13,7 +13,7 @@ bool OfChunk(const TargetKey& key, int chunk) {
   return key.chunk < 0 || key.chunk == chunk;
 }
 
-// What follows the last "." in front of one of the words; empty if there is none.
+// The text after the last "." in front of one of the words; empty if there is none.
 std::string_view AfterLastDot(std::string_view name, std::string_view word, std::string_view other_word) {
   for (size_t dot = name.rfind('.'); dot != std::string_view::npos;
        dot = dot == 0 ? name.npos : name.rfind('.', dot - 1)) {
@@ -30,7 +30,7 @@ bool MatchesParameter(const TargetKey& key, int chunk, std::string_view name, st
 }
 
 TargetKeys::TargetKeys(const std::vector<std::string>& texts) {
-  keys_.reserve(texts.size());  // so that the views stay
+  keys_.reserve(texts.size());  // keeps the views valid
   for (const std::string& text : texts) {
     keys_.push_back(SplitTargetKey(text));
     by_text_[keys_.back().text].push_back(keys_.size() - 1);
@@ -56,8 +56,8 @@ void TargetKeys::Find(std::string_view text, int chunk, std::vector<size_t>* fou
     if (OfChunk(keys_[i], chunk)) found->push_back(i);
 }
 
-// The texts that ContinuesParameter accepts for a name: nothing, the name, and what ends before or after one of its
-// dots.
+// The texts that ContinuesParameter accepts for a name: the empty one, the name, and its prefixes that end before or
+// after one of its dots.
 void TargetKeys::FindPrefixes(std::string_view name, int chunk, std::vector<size_t>* found) const {
   Find("", chunk, found);
   for (size_t dot = name.find('.'); dot != std::string_view::npos; dot = name.find('.', dot + 1)) {

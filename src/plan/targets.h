@@ -1,4 +1,4 @@
-// Which modules and parameters the keys of `targets` select.
+// Matches the keys of `targets` against modules and parameters.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ namespace stepwatch::plan {
 using config::SplitTargetKey;
 using config::TargetKey;
 
-// A parameter is selected by a name equal to the key or continuing it with "."; "" and a key that ends in "." are plain
+// A key selects a parameter whose name equals it or continues it with "."; "" and a key that ends in "." are plain
 // prefixes. So "layers.1" selects layers.1.weight and never layers.10.weight.
 bool MatchesParameter(const TargetKey& key, int chunk, std::string_view name, std::string_view squashed_name);
 
-// A list of keys, found by the names that they select: the work grows with the number of names, not with names times
+// A list of keys, indexed by the names that they select: the work grows with the number of names, not with names times
 // keys.
 class TargetKeys {
  public:
@@ -31,10 +31,9 @@ class TargetKeys {
   size_t size() const { return keys_.size(); }
   const TargetKey& operator[](size_t i) const { return keys_[i]; }
 
-  // The keys that select a module: those that are its exact name, children are not included. An index may come twice,
-  // here and below.
+  // The keys that select a module by its exact name; children are not included. Indices may repeat, here and below.
   std::vector<size_t> OfModule(const SiteName& name) const;
-  // The keys that select a parameter, as MatchesParameter says.
+  // The keys that select a parameter, as in MatchesParameter.
   std::vector<size_t> OfParameter(const SiteName& name) const;
 
  private:
@@ -45,8 +44,8 @@ class TargetKeys {
   std::unordered_map<std::string_view, std::vector<size_t>> by_text_;  // views of keys_
 };
 
-// The short form of squash_name: what follows the last "." in front of layer(s)., embedding(s)., final…, output…, norm…
-// (the first of these patterns that matches); the name itself if none does.
+// The short form of squash_name: the text after the last "." in front of layer(s)., embedding(s)., final…, output…,
+// norm… (the first of these patterns that matches); the name itself if none does.
 std::string SquashName(std::string_view name);
 
 }  // namespace stepwatch::plan

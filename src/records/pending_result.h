@@ -1,5 +1,4 @@
-// Where to ask for the numbers of a pending record. Until they are there, the claim lies in the place of the values, so
-// that a record is no larger for it.
+// Ticket of a pending record. It is stored in place of the values, so that the record does not grow.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +7,14 @@
 
 namespace stepwatch::records {
 
-// In place of a device: the front end measures the tensor itself.
+// In place of a device index: the front end measures the tensor itself.
 inline constexpr int kFrontEnd = -1;
 
 struct PendingResult {
   uint64_t ticket = 0;
   int device = 0;
   bool agreement = false;  // the result is that of EnqueueAgreement
-  bool captured = false;   // `ticket` is a slot of a CUDA graph, and the record never goes any further
+  bool captured = false;   // `ticket` is a slot of a CUDA graph, and the record goes no further
 };
 
 inline void SetPendingResult(const PendingResult& claim, Record* record) noexcept {
@@ -32,7 +31,7 @@ inline PendingResult PendingResultOf(const Record& record) noexcept {
           record.values[2].i64 != 0, record.values[3].i64 != 0};
 }
 
-// Not a row, but the promise of one at every replay.
+// True for a placeholder whose rows come from replays of a graph.
 inline bool IsCaptured(const Record& record) noexcept {
   return record.pending() && PendingResultOf(record).captured;
 }

@@ -23,7 +23,7 @@ StatValue Count(Stat stat, int64_t value) {
 
 StatValue ValueOf(const StatTraits& traits, const Statistics& statistics, int ndim) {
   if (traits.stat == Stat::kId && ndim > 0) return Real(traits.stat, std::numeric_limits<double>::quiet_NaN());
-  if (traits.number == nullptr && statistics.*traits.integer < 0)  // a count that is not known
+  if (traits.number == nullptr && statistics.*traits.integer < 0)  // unknown count
     return Real(traits.stat, std::numeric_limits<double>::quiet_NaN());
   if (traits.integer != nullptr && (statistics.integral || traits.number == nullptr))
     return Count(traits.stat, statistics.*traits.integer);

@@ -1,5 +1,5 @@
-// What the run's own sinks throw when Limits::bytes_max leaves no room for the rest of a frame: it is given up, which
-// is no trouble of the sink.
+// Thrown by the run's own sinks when Limits::bytes_max leaves no room for the rest of a frame: the frame is dropped,
+// and the sink does not count as failing.
 #pragma once
 
 #include <cstddef>

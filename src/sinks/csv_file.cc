@@ -14,7 +14,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-// More files than this for one bucket mean that something else is wrong.
+// More files than this for one bucket indicate another fault.
 constexpr int kCsvNamesMax = 100;
 
 // "actv_0-4.csv", "actv_0-4_p2.csv", "actv_0-4_p2_2.csv", ...
@@ -39,7 +39,7 @@ Status CsvFile::Append(const WantedFile& wanted, std::string_view rows) {
     Status opened;
     try {
       opened = OpenOrCreate(rows, &appended);
-    } catch (...) {  // no memory: nothing that was half opened may be written to
+    } catch (...) {  // out of memory: a half-opened file must not be written to
       (void)Close();
       throw;
     }
@@ -56,8 +56,7 @@ Status CsvFile::Close() {
   if (torn_ && TruncateTo(size_) != 0)
     status = FileStatus("cannot truncate", path_, errno, "; it may end with rows that are counted as not written");
   torn_ = false;
-  // Never repeated after EINTR: the descriptor is gone all the same, and its number may belong to somebody else by
-  // then.
+  // Never repeated after EINTR: the descriptor is closed even then, and its number may belong to another file by now.
   if (files_.Close(std::exchange(fd_, -1)) != 0 && errno != EINTR && status.ok())
     status = FileStatus("cannot close", path_, errno, "; rows written to it earlier may be missing");
   return status;
@@ -82,7 +81,7 @@ Status CsvFile::OpenOrCreate(std::string_view rows, bool* appended) {
         return Status();
       }
       if (!is_ours) continue;
-      found = OpenExisting();  // somebody made it in between
+      found = OpenExisting();  // another process created it in between
     }
     if (!found.ok()) return found.status();
     if (found.value() == Found::kOurs) {
@@ -143,12 +142,12 @@ Result<bool> CsvFile::HeaderMatches() {
   return start == wanted_.header;
 }
 
-// A writer that was killed may have left half a line at the end.
+// A writer that was killed may have left a partial line at the end.
 Status CsvFile::CutPartialLine() {
   std::array<char, 4096> block;
   for (off_t end = size_; end > 0;) {
     const off_t begin = std::max<off_t>(0, end - static_cast<off_t>(block.size()));
-    // The first look is at the last byte alone: nearly always it is the end of a line.
+    // Reads only the last byte first: it is nearly always the end of a line.
     const off_t from = end == size_ ? end - 1 : begin;
     const ssize_t got =
         base::RepeatInterrupted([&] { return files_.Read(fd_, block.data(), static_cast<size_t>(end - from), from); });
@@ -165,7 +164,7 @@ Status CsvFile::CutPartialLine() {
   return Status();
 }
 
-// False: somebody else made the file first.
+// Returns false if another process created the file first.
 Result<bool> CsvFile::Create(std::string_view rows) {
   Status opened = OpenTemporary();
   if (!opened.ok()) return opened;
@@ -194,7 +193,7 @@ Result<bool> CsvFile::Create(std::string_view rows) {
 Status CsvFile::OpenTemporary() {
   temporary_ =
       base::JoinPath(directory_.path, ".stepwatch-" + base::BaseName(path_) + "." + std::to_string(::getpid()));
-  // What an earlier try left. Removed rather than emptied: it may be a second name of a finished file.
+  // A leftover of an earlier attempt. Removed rather than emptied: it may be a second name of a finished file.
   files_.Unlink(temporary_.c_str());
   const auto open = [this] {
     return base::RepeatInterrupted(
@@ -217,7 +216,7 @@ Status CsvFile::OpenTemporary() {
   return FileStatus("cannot create a file in", directory_.path, error_number);
 }
 
-// Gives the finished temporary file its name, unless that name is taken.
+// Moves the finished temporary file to its name, unless that name is taken.
 Result<bool> CsvFile::Publish() {
   if (files_.RenameNew(temporary_.c_str(), path_.c_str()) == 0) {
     temporary_.clear();
@@ -235,7 +234,7 @@ Result<bool> CsvFile::Publish() {
   return FileStatus("cannot create", path_, errno);
 }
 
-// Others may remove, rotate, empty or edit a file while we hold it.
+// Other processes may remove, rotate, empty or edit an open file.
 Status CsvFile::CheckUnchanged() {
   struct stat about;
   if (files_.Stat(path_.c_str(), &about) != 0) {

@@ -1,7 +1,7 @@
-// One CSV file at a time: found or made with its header, then grown by whole lines.
+// One CSV file at a time: found or created with its header, then extended by whole lines.
 //
-// Drain thread only. Whatever call fails, the file holds whole lines or is cut back to them before anything else is
-// written, and the rows of a failed Append are not in it.
+// Drain thread only. If any call fails, the file holds whole lines or is cut back to them before the next write, and
+// the rows of a failed Append are not in it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace stepwatch::sinks {
 
-// Where files go; shared by all files of a sink. Made at the first file, and again when somebody removed it.
+// The directory of all files of a sink. Created with the first file, and again if it was removed.
 struct CsvDirectory {
   std::string path;
   bool made = false;
@@ -23,7 +23,7 @@ struct WantedFile {
   std::string stem;     // "actv_0-4", of "actv_0-4.csv"
   std::string header;   // its first line, "\n" included
   PlanId plan_id = 0;   // for the name of a second file, when the first has another header
-  bool is_new = false;  // a file that is there already is left alone, unless it was made for the same wish
+  bool is_new = false;  // leave an existing file alone, unless it was created for the same request
 
   bool operator==(const WantedFile&) const = default;
 };
@@ -37,9 +37,9 @@ class CsvFile {
 
   // Appends `rows`, whole lines, to the wanted file: all of them or, with an error, none.
   Status Append(const WantedFile& wanted, std::string_view rows);
-  // An error means that rows appended earlier may be missing (network file systems tell only now).
+  // An error means that rows appended earlier may be missing (network file systems report it only now).
   Status Close();
-  // Of the file that is open; empty: none is.
+  // Path of the open file; empty if none is open.
   std::string path() const { return fd_ < 0 ? "" : path_; }
 
  private:
@@ -62,14 +62,14 @@ class CsvFile {
   CsvDirectory& directory_;
   WantedFile wanted_;
   std::string path_;
-  int attempt_ = -1;       // of its name; -1: the wanted file was not found or made yet
-  std::string temporary_;  // not empty: a name of ours that must still be unlinked
+  int attempt_ = -1;       // of its name; -1: the wanted file was not found or created yet
+  std::string temporary_;  // not empty: a temporary name that must still be unlinked
   std::string buffer_;     // header and first rows
   int fd_ = -1;
   dev_t device_ = 0;
   ino_t inode_ = 0;
-  off_t size_ = 0;     // up to here the file is whole and ours
-  bool torn_ = false;  // there may be bytes of a failed append behind size_
+  off_t size_ = 0;     // up to here the file is complete and written by this object
+  bool torn_ = false;  // bytes of a failed append may follow size_
 };
 
 }  // namespace stepwatch::sinks

@@ -34,7 +34,7 @@ class CsvSink final : public Sink {
       const auto kind = static_cast<SiteKind>(k);
       const KindRows& rows = formatter_.rows(kind);
       if (rows.records == 0 || written_.kinds[k]) continue;
-      // A kind that fails does not keep the others from their files.
+      // A kind that fails does not prevent the others from being written.
       Status appended = Append(layout, kind, frame.step, rows.text);
       if (appended.ok()) {
         written_.kinds[k] = true;
@@ -57,7 +57,7 @@ class CsvSink final : public Sink {
     return open;
   }
 
-  // Every append is visible at once; what is left to say is what closing found out.
+  // Every append is visible at once; only an error of an earlier close is left to report.
   Status Flush() override { return std::exchange(unreported_, Status()); }
 
  private:
@@ -68,18 +68,18 @@ class CsvSink final : public Sink {
     }
   }
 
-  // What throws must not hide what other kinds have written.
+  // An exception must not hide the rows written for other kinds.
   Status Append(const RecordLayout& layout, SiteKind kind, int64_t step, std::string_view rows) noexcept {
     try {
       return files_[static_cast<size_t>(kind)]->Append({FileStem(kind, step, layout.step_count_per_record, segment_),
                                                         HeaderLine(layout, kind), layout.plan_id, segment_ > 1},
                                                        rows);
     } catch (const std::bad_alloc&) {
-      return Status(StatusCode::kExhausted, "out of memory");  // short enough to need none
+      return Status(StatusCode::kExhausted, "out of memory");  // short enough to need no allocation
     }
   }
 
-  // The kinds that already have the rows of the frame that Write saw last.
+  // The kinds whose files already hold the rows of the frame that Write saw last.
   struct Written {
     PlanId plan_id = 0;
     int64_t step = 0;

@@ -13,7 +13,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-// More names than this taken mean that something else is wrong.
+// More taken names than this indicate another fault.
 constexpr int kEventFileNamesMax = 1000;
 
 }  // namespace
@@ -54,7 +54,7 @@ Status EventFile::Close() {
     status = FileStatus("cannot truncate", path_, errno, "; it may end with events that are counted as not written");
   torn_ = false;
   const bool empty = size_ == 0;
-  // Never repeated after EINTR: the descriptor is gone all the same.
+  // Never repeated after EINTR: the descriptor is closed even then.
   if (files_.Close(std::exchange(fd_, -1)) != 0 && errno != EINTR && status.ok())
     status = FileStatus("cannot close", path_, errno, "; events written to it earlier may be missing");
   if (empty) files_.Unlink(path_.c_str());
@@ -102,7 +102,7 @@ Status EventFile::Create() {
   return Status();
 }
 
-// Others may remove, move or edit a file while we hold it.
+// Other processes may remove, move or edit an open file.
 Status EventFile::CheckUnchanged() {
   struct stat about;
   const bool gone = files_.Stat(path_.c_str(), &about) != 0;
@@ -116,7 +116,7 @@ Status EventFile::CheckUnchanged() {
   }
   if (torn_ || about.st_size != size_) {
     if (about.st_size < size_) {
-      // What is left of somebody's cut may end inside a record, behind which a reader would find nothing.
+      // A file that was cut by another process may end inside a record; readers would find no record after it.
       torn_ = false;
       files_.Close(std::exchange(fd_, -1));
       ++serial_;

@@ -9,7 +9,7 @@
 namespace stepwatch::sinks {
 namespace {
 
-constexpr int32_t kRedGreenBlue = 3;  // of the colorspaces of TensorBoard's images
+constexpr int32_t kRedGreenBlue = 3;  // colorspace of TensorBoard's images
 
 template <class Number>
 void AppendLittleEndian(Number number, std::string* bytes) {
@@ -17,7 +17,7 @@ void AppendLittleEndian(Number number, std::string* bytes) {
 }
 
 float Narrow(double value) {
-  // Beyond the range of float the conversion of the language is undefined.
+  // Beyond the range of float, the language leaves the conversion undefined.
   if (std::abs(value) > std::numeric_limits<float>::max() && std::isfinite(value))
     return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(std::signbit(value) ? -1 : 1));
   return static_cast<float>(value);

@@ -1,4 +1,4 @@
-// The bytes of TensorBoard's event files: events as protobuf messages, each in the framing of a TFRecord.
+// The encoding of TensorBoard's event files: events as protobuf messages, each framed as a TFRecord.
 //
 // A record is the length of its payload (8 bytes), the masked CRC-32C of these bytes, the payload, and the masked
 // CRC-32C of the payload; all numbers little-endian. Pure functions.
@@ -13,14 +13,14 @@ namespace stepwatch::sinks {
 
 struct Scalar {
   std::string tag;
-  double value = 0;  // the format holds a float: rounded, and infinite beyond its range
+  double value = 0;  // stored as a float: rounded, and infinite beyond its range
 };
 
 struct Image {
   std::string tag;
   uint32_t width = 0;  // in pixels
   uint32_t height = 0;
-  std::string png;  // the bytes of the file, in colours
+  std::string png;  // contents of the file
 };
 
 // Scalars and images of one step.
@@ -32,7 +32,7 @@ struct SummaryEvent {
 };
 
 uint32_t Crc32c(std::string_view bytes);
-// The CRC as TFRecords store it, so that a CRC over bytes that hold CRCs stays a good one.
+// The CRC in the form that TFRecords store, so that a CRC over bytes that contain CRCs stays effective.
 uint32_t MaskedCrc32c(std::string_view bytes);
 
 // Append one record to `bytes`.

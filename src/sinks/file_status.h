@@ -1,4 +1,4 @@
-// What a failed call on a file of rows comes to.
+// Converts a failed call on a file of rows to a Status.
 #pragma once
 
 #include <cerrno>
@@ -10,7 +10,7 @@
 
 namespace stepwatch::sinks {
 
-// A file that may not grow any more is kExhausted, like a full disk.
+// A file at its size limit is kExhausted, like a full disk.
 inline Status FileStatus(std::string_view what, const std::string& path, int error_number,
                          std::string_view consequence = "") {
   const Status status = base::ErrnoStatus(what, path, error_number);

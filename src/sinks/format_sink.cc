@@ -28,7 +28,7 @@ WriteResult FormatSink::Write(const RecordLayout& layout, const StepFrame& frame
   return {Status(StatusCode::kUnavailable, "the search for the directory of append_output is not finished"), 0};
 }
 
-// Rows that the limit has refused are not tried again: there will not be more room.
+// Rows rejected by the limit are not retried: space is not freed.
 WriteResult FormatSink::WriteMetered(Sink* sink, const RecordLayout& layout, const StepFrame& frame) {
   const uint64_t before = meter_->used();
   WriteResult result = sink->Write(layout, frame);

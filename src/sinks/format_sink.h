@@ -14,17 +14,18 @@
 
 namespace stepwatch::sinks {
 
-// All calls but SetDirectory come from the drain thread.
+// All calls except SetDirectory come from the drain thread.
 //
-// Frames of a format without files, as of `api`, count as written: they are in the table of Monitor::Latest and judged
-// for alarms by then.
+// Frames of a format without files, such as `api`, count as written: they are already in the table of Monitor::Latest
+// and checked for alarms.
 class FormatSink final : public Sink {
  public:
-  // `files` is where the rows go, and `meter`, if it is not null, what counts and limits them there.
+  // `files` is the file system for the rows, and `meter`, if not null, counts and limits them.
   explicit FormatSink(int rank, base::FileSystem& files = base::FileSystem::Real(), base::DiskMeter* meter = nullptr)
       : rank_(rank), files_(files), meter_(meter) {}
 
-  // Any thread: where files go. Later calls change nothing. Until then frames that go to files are not taken.
+  // Any thread: sets the output directory. Only the first call has an effect. Before it, frames for files are not
+  // accepted.
   void SetDirectory(std::string directory);
 
   WriteResult Write(const RecordLayout& layout, const StepFrame& frame) override;
@@ -34,7 +35,7 @@ class FormatSink final : public Sink {
   Status Flush() override;
 
  private:
-  // Null: the format has no files, or there was no frame for them yet.
+  // Null: the format has no files, or no frame has needed them yet.
   std::unique_ptr<Sink>& SinkOf(OutputFormat format) { return sinks_[static_cast<size_t>(format)]; }
   void MakeSinkFor(OutputFormat format);
   WriteResult WriteMetered(Sink* sink, const RecordLayout& layout, const StepFrame& frame);

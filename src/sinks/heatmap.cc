@@ -13,8 +13,8 @@ uint8_t Ramp(double level, double from, double to) {
   return static_cast<uint8_t>(std::lround(255 * std::clamp((level - from) / (to - from), 0.0, 1.0)));
 }
 
-// Black over red and yellow to white, as matplotlib's "hot": its red begins at 0.0416, and the places of full red and
-// of full yellow are its own.
+// Black over red and yellow to white, like matplotlib's "hot": its red begins at 0.0416, and the positions of full red
+// and full yellow are the same.
 Palette HotPalette() {
   constexpr double kFullRed = 0.365079, kFullYellow = 0.746032, kDarkest = 0.0416;
   Palette palette;
@@ -45,7 +45,7 @@ std::string Heatmap::Png() const {
   for (size_t bin = kHeatmapBins; bin-- > 0;) {
     const size_t row = picture.pixels.size();
     for (size_t x = 0; x < kWidth; ++x) {
-      // There is none if memory was out when the first came.
+      // Empty if memory ran out for the first column.
       const float count = columns_.empty() ? 0 : columns_[x * columns_.size() / kWidth][bin];
       picture.pixels.push_back(static_cast<uint8_t>(std::lround(255 * count / most)));
     }

@@ -1,4 +1,5 @@
-// One heat map: how the elements of a tensor were spread over bins in each step, as a picture that grows to the right.
+// One heat map: the distribution of a tensor's elements over bins, one column per step, as a picture that grows to the
+// right.
 #pragma once
 
 #include <array>
@@ -13,19 +14,19 @@ namespace stepwatch::sinks {
 
 class Heatmap {
  public:
-  // In pixels, however many columns there are.
+  // In pixels, for any number of columns.
   static constexpr uint32_t kWidth = 640;
   static constexpr uint32_t kHeight = 480;
-  // The newest are kept: every column is at least a pixel wide.
+  // The newest columns are kept: every column is at least a pixel wide.
   static constexpr size_t kColumnsMax = kWidth;
 
   void Add(const std::array<uint64_t, kHeatmapBins>& counts);
-  // A PNG file: steps from left to right, the highest bin on top. The fullest cell of all is white, an empty one all
-  // but black. There is at least one column.
+  // Returns a PNG file: steps from left to right, the highest bin on top. The largest count is white, an empty cell
+  // nearly black. There must be at least one column.
   std::string Png() const;
 
  private:
-  // A float holds a count as finely as colours can show it, in half the memory.
+  // A float holds a count at the resolution of the colours, in half the memory.
   std::deque<std::array<float, kHeatmapBins>> columns_;
 };
 

@@ -1,5 +1,5 @@
-// What a sink of ours throws when it is handed a frame that no retry can make writable: a fault of ours, which must not
-// end the training run.
+// Thrown by a built-in sink for a frame that no retry can write: a bug of Stepwatch, which must not end the training
+// run.
 #pragma once
 
 #include <stdexcept>

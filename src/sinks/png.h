@@ -1,4 +1,4 @@
-// Pictures as PNG files. Pure; no files here.
+// Encodes pictures as PNG. Pure; writes no files.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@ namespace stepwatch::sinks {
 
 using Palette = std::array<std::array<uint8_t, 3>, 256>;  // red, green, blue
 
-// A picture of numbers that stand for colours: rows from the top, pixels from the left.
+// A picture of palette indices: rows from the top, pixels from the left.
 struct PalettePicture {
   uint32_t width = 0;
   uint32_t height = 0;
   std::vector<uint8_t> pixels;  // width * height of them
 };
 
-// The bytes of the file. Throws if there is no memory for them.
+// Returns the bytes of the file. Throws if memory runs out.
 std::string PngOf(const PalettePicture& picture, const Palette& palette);
 
 }  // namespace stepwatch::sinks

@@ -24,7 +24,7 @@ const StatValue* FindValue(const Record& record, Stat stat) {
 }
 
 void AppendShape(const Record& record, std::string* text) {
-  const bool quoted = record.ndim > 1;  // the list has a comma
+  const bool quoted = record.ndim > 1;  // the list contains a comma
   text->append(quoted ? "\"[" : "[");
   for (size_t i = 0; i < record.ndim; ++i) {
     if (i > 0) text->append(", ");

@@ -24,12 +24,12 @@ struct KindRows {
 //
 // Row order: kinds of modules are grouped by module, modules in the order of their first record, and inside a module by
 // micro-step, call, input before output, element. Gradients of one module may arrive from several autograd threads and
-// outputs before inputs, so this order is made here. All other kinds keep the order in which they were produced.
+// outputs before inputs, so rows are sorted here. All other kinds keep the order in which they were produced.
 class RowFormatter {
  public:
-  // Every record's site must lie in `layout`.
+  // Every record's site must be in `layout`.
   void Format(const RecordLayout& layout, const StepFrame& frame);
-  // `kind`: as FileKind gives it.
+  // `kind`: as returned by FileKind.
   const KindRows& rows(SiteKind kind) const { return kinds_[static_cast<size_t>(kind)].rows; }
 
  private:

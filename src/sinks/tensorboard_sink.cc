@@ -25,7 +25,7 @@ std::string HostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-// `id` is the value of a scalar tensor, and nothing for any other.
+// `id` is the value of a scalar tensor, and undefined for any other.
 bool IsNumber(const Record& record, Stat stat) {
   return stat != Stat::kShape && stat != Stat::kDtype && (stat != Stat::kId || record.ndim == 0);
 }
@@ -35,7 +35,7 @@ SummaryEvent EventOf(const RecordLayout& layout, const Record& record, int rank,
   if (record.missing()) return event;
   if (record.site >= layout.sites.size())
     throw ImpossibleFrame("a record belongs to a site that its plan does not contain");
-  // Readers give up on a file with a text that is not UTF-8.
+  // Readers stop at a text that is not UTF-8.
   const std::string tag = base::ValidUtf8(RecordTag(layout, record, rank)) + "_";
   for (size_t i = 0; i < record.value_count; ++i) {
     const StatValue& value = record.values[i];
@@ -95,7 +95,7 @@ class TensorBoardSink final : public Sink {
     return base::ValidUtf8(RecordTag(layout.sites[column.site], false, Record(), rank_));
   }
 
-  // Once for each frame, however often it is written.
+  // Once for each frame, even if its write is repeated.
   void AddColumns(const RecordLayout& layout, const StepFrame& frame) {
     const std::pair<PlanId, int64_t> which{layout.plan_id, frame.step};
     if (std::exchange(added_, which) == which) return;
@@ -111,11 +111,11 @@ class TensorBoardSink final : public Sink {
 
   const int rank_;
   const std::function<double()> wall_clock_;
-  EventFile file_;  // open as long as its segment: TensorBoard reads one file after the other and never goes back
-  Status closed_;   // not told yet
+  EventFile file_;  // open for one segment: TensorBoard reads one file after the other and never goes back
+  Status closed_;   // not yet reported
   std::pair<PlanId, int64_t> written_{0, 0};
   std::map<std::string, Heatmap> heatmaps_;  // by tag
-  std::pair<PlanId, int64_t> added_{0, 0};   // the frame whose columns went there last
+  std::pair<PlanId, int64_t> added_{0, 0};   // the frame whose columns were added last
 };
 
 }  // namespace

@@ -10,9 +10,9 @@
 namespace stepwatch::sockets {
 namespace {
 
-// When there is no descriptor for a connection, or no memory.
+// Pause when descriptors or memory for a connection are exhausted.
 constexpr std::chrono::milliseconds kPause{100};
-// Between two wake-ups those who have come in say who they are.
+// Between two wake-ups, accepted connections get time to authenticate.
 constexpr int kAcceptsPerWakeup = 4;
 constexpr size_t kReserveMax = 64;
 constexpr size_t kReservePart = 4;
@@ -65,7 +65,8 @@ void Acceptor::AcceptSome() {
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) break;
-    // Too many descriptors, most likely, while the connection still waits: without a pause this would turn in circles.
+    // Most likely too many descriptors, while the connection still waits: retrying without a pause would be a busy
+    // loop.
     return Pause();
   }
   if (acceptor_.is_open()) Await();

@@ -1,7 +1,7 @@
-// Where people come in: waits at a listening socket and hands each connection over. Socket thread only.
+// Accepts connections of a listening socket and hands each over. Socket thread only.
 //
-// Descriptors are the process's own, and it ends where it finds none. A connection is taken only while enough of them
-// stay free; whoever comes meanwhile waits in the kernel's queue.
+// Descriptors belong to the training process, which fails if they run out. A connection is accepted only while enough
+// of them stay free; others wait in the kernel's queue.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -19,10 +19,10 @@ namespace stepwatch::sockets {
 class Acceptor {
  public:
   using OnConnection = std::function<void(base::UnforkedFd connection)>;
-  // Ends a connection that nobody misses; false: there is none.
+  // Ends a dispensable connection; returns false if there is none.
   using MakeRoom = std::function<bool()>;
 
-  // The context runs nothing any more when the entrance is destroyed.
+  // The context must not run handlers after the acceptor is destroyed.
   Acceptor(boost::asio::io_context& context, OnConnection on_connection, MakeRoom make_room = {})
       : acceptor_(context),
         pause_(context),
@@ -32,7 +32,7 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // `listening` stays the caller's, who closes it after the entrance.
+  // The caller keeps `listening` and closes it after the acceptor.
   Status Open(int listening);
   void Close();
 
@@ -45,12 +45,13 @@ class Acceptor {
   boost::asio::steady_timer pause_;
   const OnConnection on_connection_;
   const MakeRoom make_room_;
-  uint64_t opening_ = 0;  // a wait that ended just before the entrance was closed finds another number
+  uint64_t opening_ = 0;  // marks handlers of an earlier Open as stale
 };
 
-// How many descriptors this process shall have free, whoever comes: a quarter of its limit, and not more than 64.
+// Number of descriptors to keep free for this process: a quarter of its limit, at most 64.
 size_t DescriptorReserve();
-// The reserve stays free with one more connection, and so do three times as many as our connections take.
+// True if one more connection leaves both the reserve free and three times as many descriptors as the monitor's own
+// connections use.
 bool HasRoomForConnection();
 
 }  // namespace stepwatch::sockets

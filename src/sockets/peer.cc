@@ -21,12 +21,12 @@ namespace stepwatch::sockets {
 namespace {
 
 constexpr unsigned kUsualOverflowId = 65534;
-// 2^32 - 1: the last number means "no id".
+// 2^32 - 1: the last number is reserved for "no id".
 constexpr uint64_t kIdsOfAll = 4294967295;
 constexpr size_t kProcBytesMax = 64 << 10;
 constexpr size_t kGroupBytesMax = size_t{1} << 20;
 
-// SO_PEERGROUPS came with Linux 4.13; without it there are none.
+// SO_PEERGROUPS needs Linux 4.13; without it the list is empty.
 std::vector<gid_t> GroupsOf(int fd) {
   std::vector<gid_t> groups(32);
   for (;;) {
@@ -40,7 +40,7 @@ std::vector<gid_t> GroupsOf(int fd) {
 
 std::optional<unsigned> OverflowId(const char* map, const char* overflow) {
   const Result<std::string> ids = base::ReadFile(map, kProcBytesMax);
-  if (ids.ok() && KnowsEverybody(ids.value())) return std::nullopt;
+  if (ids.ok() && MapsAllIds(ids.value())) return std::nullopt;
   const Result<std::string> text = base::ReadFile(overflow, kProcBytesMax);
   if (!text.ok()) return kUsualOverflowId;
   const unsigned long id = std::strtoul(text.value().c_str(), nullptr, 10);
@@ -111,8 +111,8 @@ std::string ProgramOf(int fd, const Peer& peer) {
   return program;
 }
 
-// Each line is a range: the first id inside, the first outside, how many. Ranges do not overlap.
-bool KnowsEverybody(std::string_view id_map) {
+// Each line is a range: the first id inside, the first outside, their count. Ranges do not overlap.
+bool MapsAllIds(std::string_view id_map) {
   std::istringstream lines{std::string(id_map)};
   uint64_t known = 0, inside = 0, outside = 0, count = 0;
   while (lines >> inside >> outside >> count) known += count;

@@ -16,7 +16,7 @@ constexpr mode_t kDirectoryMode = 0700;
 constexpr mode_t kLetsThrough = 0710;
 constexpr mode_t kOthersWrite = 0022;
 
-// A link with a slash behind it would be followed.
+// With a trailing slash, a link would be followed.
 std::string WithoutSlashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
@@ -26,7 +26,7 @@ Status DirectoryRefusal(const std::string& path, const std::string& why) {
   return Status(StatusCode::kUnavailable, base::Printable(path, 300) + " " + why);
 }
 
-// What it is, for its own sake: no link is followed.
+// Attributes of the directory itself: links are not followed.
 Result<struct stat> AboutDirectory(const std::string& path, base::FileSystem& files) {
   if (path.empty() || path.front() != '/') return DirectoryRefusal(path, "is not an absolute path");
   struct stat about {};
@@ -77,7 +77,7 @@ Result<std::string> OpenRuntimeDirectory(const std::vector<std::string>& candida
                                          base::FileSystem& files) {
   std::string why;
   for (const std::string& path : candidates) {
-    // Whatever the umask of the program.
+    // The mode is independent of the program's umask.
     if (!path.empty() && path.front() == '/' &&
         base::RepeatInterrupted([&] { return files.MakeDirectory(path.c_str(), kDirectoryMode); }) == 0)
       (void)files.ChangeModeAt(path.c_str(), kDirectoryMode);

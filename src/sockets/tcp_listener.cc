@@ -37,7 +37,7 @@ Result<tcp::endpoint> Parse(const std::string& where) {
   if (host == "localhost") host = "127.0.0.1";
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(host, error);
-  // An IPv4 address in the form of IPv6 is judged as what it is.
+  // An IPv4 address in IPv6 form is checked as IPv4.
   const auto meant =
       !error && address.is_v6() && address.to_v6().is_v4_mapped()
           ? boost::asio::ip::address(boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()))
@@ -66,7 +66,7 @@ Result<TcpListener> TcpListener::Open(const std::string& where) {
   listener.fd_ = base::UnforkedFd::Make(
       [&] { return ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP); });
   if (!listener.valid()) return failed("cannot make a socket for");
-  // A job that is started again finds connections of the last one that are not forgotten yet.
+  // After a restart of the job, connections of the previous one may still be in TIME_WAIT.
   const int on = 1;
   (void)::setsockopt(listener.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (::bind(listener.fd(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0)

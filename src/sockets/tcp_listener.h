@@ -10,15 +10,16 @@ namespace stepwatch::sockets {
 
 class TcpListener {
  public:
-  // At "127.0.0.1:9464", "[::1]:9464" or "localhost:9464" (which is the first of these). Port 0 takes a free one.
+  // Listens at "127.0.0.1:9464", "[::1]:9464" or "localhost:9464" (which is the first of these). Port 0 picks a free
+  // one.
   static Result<TcpListener> Open(const std::string& where);
 
   TcpListener() = default;
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
-  // With the port that it got.
+  // With the actual port.
   const std::string& address() const { return address_; }
-  // Only this machine can reach it.
+  // True if only this machine can reach it.
   bool is_loopback() const { return is_loopback_; }
   void Close() { fd_.Reset(); }
 
@@ -28,7 +29,7 @@ class TcpListener {
   bool is_loopback_ = false;
 };
 
-// Of a connection: an answer leaves at once, and an end that has vanished without a word is noticed within this time.
+// Configures a connection: responses are sent at once, and a peer that vanished is detected within `silence_ms`.
 void SetUpConnection(int fd, int silence_ms);
 
 }  // namespace stepwatch::sockets

@@ -13,7 +13,7 @@ namespace {
 
 constexpr mode_t kOthers = 0077;
 constexpr std::string_view kLetters =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";  // of a bearer token, by RFC 6750
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";  // characters of a bearer token, RFC 6750
 
 bool IsSame(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size && a.st_mode == b.st_mode &&
@@ -27,7 +27,7 @@ Status TokenFile::Refusal(const std::string& why) const {
 }
 
 Status TokenFile::Look() {
-  // Not through a link, and without waiting for the other end of a pipe.
+  // Does not follow a link or block on a pipe.
   auto opened = base::Open(path_, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0, files_);
   struct stat about {};
   Status found;
@@ -75,7 +75,7 @@ Status TokenFile::Read(int fd) {
   return Status();
 }
 
-// Hashes are equally long, however long what is shown is.
+// Hashes have equal lengths, so the comparison does not depend on the length of the presented token.
 bool TokenFile::IsToken(std::string_view shown_untrusted) const {
   if (sha256_.empty()) return false;
   const std::string shown = base::Sha256Hex(shown_untrusted);

@@ -1,4 +1,4 @@
-// The token that requests over TCP must show, in a file of the user's own. Socket thread only.
+// The token that requests over TCP must present, in a file owned by the user. Socket thread only.
 #pragma once
 
 #include <sys/stat.h>
@@ -17,16 +17,16 @@ class TokenFile {
   static constexpr size_t kTokenBytesMin = 16;
   static constexpr size_t kTokenBytesMax = 1024;
 
-  // `files` outlives it.
+  // `files` must outlive it.
   TokenFile(std::string path, uid_t owner, base::FileSystem& files)
       : path_(std::move(path)), owner_(owner), files_(files) {}
 
-  // Reads the file if it is another one than at the last look, so that a token can be replaced while the job runs.
-  // Anything but Ok: there is no token.
+  // Reads the file if it changed since the last call, so that a token can be replaced while the job runs. Any error
+  // leaves the object without a token.
   Status Look();
-  // True for the token. The time that it takes does not depend on where the two differ.
+  // Compares in time that does not depend on where the two differ.
   bool IsToken(std::string_view shown_untrusted) const;
-  // Stands for the token where it must not be shown; empty: there is none.
+  // Identifies the token without exposing it; empty: no token.
   const std::string& sha256() const { return sha256_; }
 
  private:
@@ -39,7 +39,7 @@ class TokenFile {
   const uid_t owner_;
   base::FileSystem& files_;
   std::string sha256_;
-  struct stat seen_ {};  // when it was read
+  struct stat seen_ {};  // attributes at the last read
 };
 
 }  // namespace stepwatch::sockets

@@ -12,7 +12,7 @@ namespace stepwatch::sockets {
 
 inline constexpr size_t kSocketPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
 
-// Nothing if the path is too long for one.
+// nullopt if the path is too long.
 inline std::optional<sockaddr_un> UnixAddress(const std::string& path) {
   sockaddr_un address{};
   if (path.size() > kSocketPathBytesMax) return std::nullopt;

@@ -24,7 +24,7 @@ base::UnforkedFd MakeSocket() {
   return base::UnforkedFd::Make([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
 }
 
-// A rename that replaces nothing. Not every file system has it.
+// Renames without replacing. Some file systems do not support this directly.
 int MoveIntoPlace(const char* from, const char* to, base::FileSystem& files) {
   if (files.RenameNew(from, to) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS && errno != EPERM) return -1;
@@ -51,11 +51,11 @@ Result<UnixListener> UnixListener::ListenAt(const std::string& temporary, base::
     return status;
   };
   if (!listener.valid()) return base::ErrnoStatus("cannot make a socket for", temporary, errno);
-  // The file takes over the mode that the socket has: nobody else gets in, not even before a chmod.
+  // The file inherits the mode of the socket, so other users are kept out even before a chmod.
   if (files.ChangeMode(listener.fd(), kSocketMode) != 0) return failed("cannot restrict access to");
   if (::bind(listener.fd(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
     return failed("cannot bind");
-  // The group first: the mode would let in the group that it has.
+  // The group is set first: the mode would admit the current group.
   if (readers && files.ChangeOwnerAt(temporary.c_str(), static_cast<uid_t>(-1), *readers) != 0)
     return failed("cannot assign the readers' group to");
   if (readers && files.ChangeModeAt(temporary.c_str(), kAlsoReaders) != 0)
@@ -63,7 +63,7 @@ Result<UnixListener> UnixListener::ListenAt(const std::string& temporary, base::
   if (::listen(listener.fd(), kSocketBacklog) != 0) return failed("cannot listen at");
   struct stat about {};
   if (files.Lstat(temporary.c_str(), &about) != 0) return failed("cannot look at");
-  // The umask of the program may have taken away what the owner needs.
+  // The program's umask may have removed bits that the owner needs.
   const bool is_ours = (about.st_mode & kSocketMode) == kSocketMode;
   if (!is_ours && files.ChangeModeAt(temporary.c_str(), kSocketMode) != 0) return failed("cannot set the mode of");
   listener.device_ = about.st_dev;
@@ -85,7 +85,7 @@ bool UnixListener::MoveTo(const std::string& temporary, const std::string& path)
 
 Result<UnixListener> UnixListener::Open(const std::string& directory, pid_t pid, base::FileSystem& files,
                                         std::optional<gid_t> readers) {
-  // Beside the others of the same pid, for a moment.
+  // A temporary name, next to the sockets of the same pid.
   const std::string temporary = base::JoinPath(directory, fmt::format(".{}-{:08x}", pid, std::random_device{}()));
   if (directory.size() + fmt::format("/{}-{}.sock", pid, kSocketNumbersMax).size() > kSocketPathBytesMax)
     return Status(StatusCode::kOutOfRange, fmt::format("the path {} is too long: with the name of a socket it may have "

@@ -1,6 +1,6 @@
 // A listening Unix socket in a runtime directory: DIRECTORY/{pid}-{number}.sock.
 //
-// The name appears when the socket listens, so a socket there that refuses connections belongs to nobody any more.
+// The name appears when the socket listens, so a socket there that refuses connections is abandoned.
 #pragma once
 
 #include <sys/types.h>
@@ -17,13 +17,13 @@ namespace stepwatch::sockets {
 
 class UnixListener {
  public:
-  // Takes the first number from 1 that nobody listens at: a process may have several monitors, and a directory that
-  // containers share several processes of one pid. A socket there that refuses connections is removed. Users of the
-  // group `readers` can connect, too. `files` outlives the listener.
+  // Uses the first number from 1 without a listener: a process may have several monitors, and in a directory shared by
+  // containers several processes may have one pid. Removes a socket that refuses connections. Users of the group
+  // `readers` can connect, too. `files` must outlive the listener.
   static Result<UnixListener> Open(const std::string& directory, pid_t pid, base::FileSystem& files,
                                    std::optional<gid_t> readers = std::nullopt);
 
-  // At this very path, at which nobody listens: kUnavailable if somebody does. Otherwise the same.
+  // The same at exactly this path; kUnavailable if it already has a listener.
   static Result<UnixListener> OpenAt(const std::string& path, base::FileSystem& files,
                                      std::optional<gid_t> readers = std::nullopt);
 
@@ -31,16 +31,16 @@ class UnixListener {
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
   const std::string& path() const { return path_; }
-  // False: somebody has removed or replaced the socket, so that nobody finds it.
+  // False if the socket was removed or replaced, so that clients cannot find it.
   bool IsInPlace() const;
-  // Removes the socket, if it is still this one, and stops listening.
+  // Removes the socket, if the file is still this one, and stops listening.
   void Close();
 
  private:
   // Listens at the temporary name.
   static Result<UnixListener> ListenAt(const std::string& temporary, base::FileSystem& files,
                                        std::optional<gid_t> readers);
-  // Takes the place of nobody but of a socket that refuses connections; errno says why not.
+  // Replaces only a socket that refuses connections; errno holds the error.
   bool MoveTo(const std::string& temporary, const std::string& path);
 
   base::UnforkedFd fd_;
@@ -50,14 +50,14 @@ class UnixListener {
   base::FileSystem* files_ = nullptr;
 };
 
-// The next connection of a listening socket, or an invalid descriptor and errno. Waits for none.
+// Accepts the next connection; returns an invalid descriptor and errno on failure. Does not block.
 base::UnforkedFd AcceptAt(int listening);
 
-// Of the name of a socket, "1234-1.sock", also of a temporary one: the pid; -1: it is no such name.
+// Parses the pid from the name of a socket, "1234-1.sock", or of a temporary one; -1 if the name has another form.
 pid_t PidOfSocketName(const std::string& name);
 
-// True: there is a socket and it takes no connections, so the process that made it has closed it or is dead. A process
-// of another host, with which the directory is shared, looks like that, too.
+// True if the socket exists and refuses connections: the process that made it has closed it or is dead. A process of
+// another host that shares the directory looks the same.
 bool RefusesConnections(const std::string& path);
 
 }  // namespace stepwatch::sockets

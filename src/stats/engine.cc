@@ -13,13 +13,13 @@ bool OnCpu(const TensorView& tensor) {
   return tensor.device.kind == DeviceKind::kCpu;
 }
 
-// The kernels need not be asked about others, and would answer with a text.
+// Tensors of other dtypes need no kernel call, which would build an error text.
 bool Known(const TensorView& tensor) {
   return tensor.dtype != DType::kOther;
 }
 
-// Keeps the place of a tensor that is not measured in a batch.
-TensorView Nothing() {
+// Placeholder in a batch for a tensor that is not measured.
+TensorView Placeholder() {
   const int64_t none = 0;
   return DenseView(nullptr, DType::kFloat32, &none, 1);
 }
@@ -41,7 +41,7 @@ TensorView Scalar(const float* value) {
 
 Engine::Engine(EngineOptions options)
     : parallel_for_(options.parallel_for), devices_(std::move(options.make_device_engine), options.device_results_max) {
-  (void)kernels::MeasurePathName();  // looks at the processor, and allocates, now and not in the first observation
+  (void)kernels::MeasurePathName();  // detects the processor, and allocates, now rather than in the first observation
 }
 
 void Engine::SetLateResults(std::shared_ptr<LateResults> results) noexcept {
@@ -49,7 +49,7 @@ void Engine::SetLateResults(std::shared_ptr<LateResults> results) noexcept {
   devices_.OthersMeasure();
 }
 
-// A front end that hands over a tensor of no known dtype says itself what it is.
+// A front end reports tensors of unknown dtype itself.
 StatusCode Engine::Refuse(const TensorView& tensor, StatusCode code) noexcept {
   if (Known(tensor)) devices_.Note(tensor.device, code);
   return code;
@@ -83,8 +83,9 @@ StatusCode Engine::Refuse(const kernels::DeviceItem& item) noexcept {
   return StatusCode::kUnsupported;
 }
 
-// All on the device of the first.
-void Engine::AskDevice(kernels::DeviceItem* items, size_t count, const kernels::MeasureOptions& options) noexcept {
+// All items are on the device of the first.
+void Engine::EnqueueOnDevice(kernels::DeviceItem* items, size_t count,
+                             const kernels::MeasureOptions& options) noexcept {
   kernels::DeviceEngine* engine = devices_.Get(items[0].tensor.device);
   if (engine != nullptr) return engine->Enqueue(items, count, options);
   for (size_t i = 0; i < count; ++i) items[i].code = StatusCode::kUnsupported;
@@ -102,7 +103,7 @@ StatusCode Engine::Enqueue(const RecordLayout& layout, const kernels::MeasureOpt
   kernels::DeviceItem item;
   item.tensor = tensor;
   item.account = AccountOf(layout, record->site);
-  AskDevice(&item, 1, options);
+  EnqueueOnDevice(&item, 1, options);
   return TakeTicket(layout, item, tensor, record);
 }
 
@@ -112,12 +113,12 @@ size_t Engine::EnqueueBatch(const RecordLayout& layout, const kernels::MeasureOp
   size_t taken = 0;
   while (taken < most && SameDevice(tensors[taken], tensors[0])) ++taken;
   if (OnCpu(tensors[0])) {
-    for (size_t i = 0; i < taken; ++i) room->cpu_[i].tensor = Known(tensors[i]) ? tensors[i] : Nothing();
+    for (size_t i = 0; i < taken; ++i) room->cpu_[i].tensor = Known(tensors[i]) ? tensors[i] : Placeholder();
     kernels::MeasureBatch(room->cpu_.data(), taken, options, parallel_for_);
   } else {
     for (size_t i = 0; i < taken; ++i)
       room->device_[i] = {tensors[i], 0, StatusCode::kOk, false, AccountOf(layout, at[i].site)};
-    AskDevice(room->device_.data(), taken, options);
+    EnqueueOnDevice(room->device_.data(), taken, options);
   }
   return taken;
 }
@@ -132,7 +133,7 @@ StatusCode Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::M
                                     const TensorView& gradient, const TensorView& momentum, Record* record) noexcept {
   if (!Known(gradient) || !Known(momentum)) return StatusCode::kUnsupported;
   if (!records::Fits(layout, record->site)) return StatusCode::kInternal;
-  if (!OnCpu(gradient) || !OnCpu(momentum)) return AskAgreement(layout, gradient, momentum, record);
+  if (!OnCpu(gradient) || !OnCpu(momentum)) return EnqueueAgreementOnDevice(layout, gradient, momentum, record);
   double agreement = 0;
   const StatusCode code = kernels::SignAgreement(gradient, momentum, &agreement).code();
   if (code != StatusCode::kOk) return Refuse(gradient, code);
@@ -140,8 +141,8 @@ StatusCode Engine::EnqueueAgreement(const RecordLayout& layout, const kernels::M
   return StatusCode::kOk;
 }
 
-StatusCode Engine::AskAgreement(const RecordLayout& layout, const TensorView& gradient, const TensorView& momentum,
-                                Record* record) noexcept {
+StatusCode Engine::EnqueueAgreementOnDevice(const RecordLayout& layout, const TensorView& gradient,
+                                            const TensorView& momentum, Record* record) noexcept {
   if (!SameDevice(gradient, momentum)) return Refuse(gradient, StatusCode::kUnsupported);
   kernels::DeviceEngine* engine = devices_.Get(gradient.device);
   if (engine == nullptr) return StatusCode::kUnsupported;

@@ -1,4 +1,4 @@
-// The step thread's side of the monitor: the running step, those who record in it, and the switch between its plans.
+// The step thread's side of the monitor: the running step, its recorders, and the switch between plans.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 namespace stepwatch::step {
 
 struct DataPlane {
-  // Engine and wake-up outlive the data plane.
+  // `engine` and `drain_wake_up` must outlive the data plane.
   DataPlane(int64_t first_step, stats::Engine* engine, WakeUp* drain_wake_up,
             std::chrono::milliseconds decision_wait = std::chrono::milliseconds(200))
       : gate(first_step, decision_wait),

@@ -4,7 +4,7 @@
 
 namespace stepwatch::step {
 
-// What captured graphs did in this step is known to the device alone, and is looked up by the drain.
+// Only the device knows which captured graphs ran in this step; the drain looks it up.
 void GraphCapture::EndStep() noexcept {
   Pipeline* pipeline = running_->CollectingPipeline();
   engine_->graphs().EndStep([&](const kernels::DeviceStep& on) {
@@ -29,7 +29,7 @@ void GraphCapture::Capture(const PlannedSite& site, const Observation& at, const
   } else if (records::IsCaptured(record)) {
     engine_->Keep(site, measure, record);
   } else {
-    engine_->Discard(record);  // the capture was over in the meantime
+    engine_->Discard(record);  // the capture ended in the meantime
   }
 }
 

@@ -1,4 +1,4 @@
-// Puts measurements into CUDA graphs while they are captured, and marks in the ring the steps that replayed them.
+// Adds measurements to CUDA graphs during their capture, and marks the steps that replayed them in the ring.
 #pragma once
 
 #include "src/stats/engine.h"
@@ -9,13 +9,13 @@ namespace stepwatch::step {
 
 class GraphCapture final : public GraphRecorder {
  public:
-  // Both outlive the capture.
+  // Both must outlive the object.
   GraphCapture(const RunningStep* running, stats::Engine* engine) : running_(running), engine_(engine) {}
 
   void Capture(const PlannedSite& site, const Observation& at, const TensorView& tensor) noexcept override;
   void SetReplayStream(Device device, void* stream) noexcept override { engine_->graphs().SetStream(device, stream); }
 
-  // Step thread: the step is over.
+  // Step thread: called when the step is over.
   void EndStep() noexcept;
 
  private:

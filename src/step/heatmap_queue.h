@@ -1,7 +1,7 @@
-// Columns of heat maps on their way from the step thread to the drain thread: a step of them at a time.
+// Passes columns of heat maps from the step thread to the drain thread, one step at a time.
 //
-// They are too big and too few for the ring of records: one call a step, under a lock that both sides hold only for as
-// long as it takes to move a vector.
+// They are too big and too few for the ring of records: one call a step, under a lock that both sides hold only while a
+// vector is moved.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace stepwatch::step {
 
-// What one step adds to heat maps.
+// Heat-map columns of one step.
 struct HeatmapStep {
   int64_t step = 0;
   std::vector<HeatmapColumn> columns;
@@ -23,15 +23,14 @@ struct HeatmapStep {
 
 class HeatmapQueue {
  public:
-  // Steps that may wait; one more drives out the oldest. The drain takes a step as soon as its frame is closed.
+  // Maximum of waiting steps; one more discards the oldest. The drain takes a step as soon as its frame is closed.
   static constexpr size_t kStepsMax = 64;
 
-  // Step thread; steps in ascending order. Several calls in one step add up. Without memory for it a step is lost.
+  // Step thread; steps in ascending order. Several calls in one step add up. If memory runs out, the step is lost.
   void Put(HeatmapStep step) noexcept;
-  // Drain thread: the columns of that step, if there are any. Those of steps before it, of which no frame has come, are
-  // lost.
+  // Drain thread: the columns of the step, if any. Columns of earlier steps, whose frame has not arrived, are lost.
   std::optional<HeatmapStep> Take(int64_t step);
-  // Steps that nobody has taken and nobody will.
+  // Number of steps that were lost.
   uint64_t lost() const;
 
  private:

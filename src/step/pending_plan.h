@@ -1,4 +1,4 @@
-// What the loop hands to the step thread, and the step thread to the drain: a plan with all that it needs.
+// A plan with all its resources, passed from the loop to the step thread, and from the step thread to the drain.
 #pragma once
 
 #include <atomic>
@@ -11,24 +11,24 @@
 
 namespace stepwatch::step {
 
-// Which step of a new window is its first.
+// Selects the first step of a new window.
 enum class StartRule : uint8_t {
   kAsWritten,    // start_step of the config
   kWhenApplied,  // the step before which the plan is applied
-  kAtStep,       // PendingPlan::at_step, on which the ranks of the job agreed: a rank that applies the plan later has
+  kAtStep,       // PendingPlan::at_step, agreed by the ranks of the job: a rank that applies the plan later has
                  // missed some steps, and ends with the others
 };
 
 struct NewWindow {
   StartRule start = StartRule::kAsWritten;
 };
-// The window in force goes on: with its first step, its count and its end, and with the interval of the plan.
+// The window in force continues: with its first step, its count and its end, and with the interval of the plan.
 struct Continue {};
-struct Stop {  // the window in force ends; there is no plan
+struct Stop {  // the window in force ends, without a new plan
   EndReason reason = EndReason::kStopped;
 };
 
-// The drain's part of a plan, made together with it, so that the drain needs no memory to take a plan over that has
+// The drain's part of a plan, created together with it, so that the drain needs no memory to accept a plan that has
 // begun.
 class BegunPlan {
  public:
@@ -39,7 +39,7 @@ class BegunPlan {
   BegunPlan* next_ = nullptr;
 };
 
-// Allocated off the step thread, which moves its parts but frees nothing.
+// Allocated off the step thread, which moves its parts but never frees.
 struct PendingPlan {
   explicit PendingPlan(Stop stop = {}) : effect(stop) {}
   PendingPlan(std::variant<NewWindow, Continue, Stop> its_effect, std::shared_ptr<Pipeline> its_pipeline,
@@ -49,16 +49,16 @@ struct PendingPlan {
   const plan::Plan& plan() const { return *pipeline->plan; }
 
   std::variant<NewWindow, Continue, Stop> effect;
-  // Not later than the running step means the next boundary.
+  // A step not later than the running one means the next boundary.
   int64_t at_step = 0;
   std::shared_ptr<Pipeline> pipeline;    // null: Stop
-  std::unique_ptr<BegunPlan> for_drain;  // null: Stop, or it has begun
-  // Written by the step thread when it is done with it.
+  std::unique_ptr<BegunPlan> for_drain;  // null: Stop, or it was handed over
+  // Written by the step thread when it has finished with the plan.
   uint64_t retired_at_boundary = 0;
-  PendingPlan* next = nullptr;  // in a list of retired or of superseded ones
+  PendingPlan* next = nullptr;  // in a list of retired or of superseded plans
 };
 
-// Plans that have begun, in that order: pushed by the step thread, taken by the drain. Neither waits nor allocates.
+// Plans that have begun, in order: pushed by the step thread, taken by the drain. Neither waits nor allocates.
 class BegunPlans {
  public:
   BegunPlans() = default;
@@ -68,7 +68,7 @@ class BegunPlans {
   BegunPlans(const BegunPlans&) = delete;
   BegunPlans& operator=(const BegunPlans&) = delete;
 
-  // The plan's PlanBegin is in its ring, and so is the PlanEnd of every plan before it.
+  // The plan's PlanBegin must be in its ring, and the PlanEnd of every earlier plan in theirs.
   void Push(std::unique_ptr<BegunPlan> plan) noexcept {
     BegunPlan* const pushed = plan.release();
     pushed->next_ = newest_.load(std::memory_order_relaxed);
@@ -76,7 +76,7 @@ class BegunPlans {
         !newest_.compare_exchange_weak(pushed->next_, pushed, std::memory_order_release, std::memory_order_relaxed)) {
     }
   }
-  // Drain thread: hands over each plan, from the oldest to the newest.
+  // Drain thread: passes on each plan, from the oldest to the newest.
   template <class Take>
   void TakeAll(const Take& take) noexcept {
     BegunPlan* oldest = nullptr;

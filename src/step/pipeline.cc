@@ -5,10 +5,11 @@
 namespace stepwatch::step {
 namespace {
 
-// Steps of rows that may wait for the drain, and room for modules that are called more than once in a micro-batch.
+// Number of steps whose rows may wait for the drain, and room for modules that are called more than once in a
+// micro-batch.
 constexpr uint64_t kStepsInRing = 2;
 constexpr uint64_t kRecordsMin = 1024;
-// Tensors that are measured at once, in one launch if they are in device memory.
+// Tensors measured at once, in one launch if they are in device memory.
 constexpr size_t kBatchMax = 1024;
 
 size_t RingRecords(const plan::Plan& plan, int micro_batches, size_t ring_bytes_max) {

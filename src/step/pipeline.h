@@ -1,4 +1,4 @@
-// What one plan needs to run: its ring, its room for batches and its counters, made ready off the step thread.
+// Runtime resources of one plan: its ring, its batch buffers and its counters, prepared off the step thread.
 #pragma once
 
 #include <array>
@@ -31,23 +31,23 @@ struct Pipeline {
         due_room(plan->layout.groups.empty() ? 0 : BatchCapacity(*plan)) {}
 
   const std::shared_ptr<const plan::Plan> plan;
-  const FrontEndRequests requests_after_pause;  // those of the plan but what is done once
+  const FrontEndRequests requests_after_pause;  // the plan's requests without the one-time ones
   const kernels::MeasureOptions measure;
   const device::GraphReader graph_reader;
   RecordRing ring;
-  // Places of the ring that records of modules leave free: a program may call its modules without end in a step, and
-  // the gradients that come after it are worth more.
+  // Ring places that records of modules leave free: a program may call its modules without limit in a step, and the
+  // gradients that follow are more valuable.
   const size_t kept_for_parameters;
   HeatmapQueue heatmaps;
 
-  // Where the tensors of a batch come together that the step collects, if it does not collect all groups.
+  // Buffer for the tensors of a batch that are due in the step, if it does not collect all groups.
   struct DueRoom {
     explicit DueRoom(size_t count) : at(count), tensors(count) {}
     std::vector<Observation> at;
     std::vector<TensorView> tensors;
   };
 
-  // Taken, both, by one thread at a time.
+  // One thread at a time takes both.
   stats::BatchRoom batch_room;
   DueRoom due_room;
   std::atomic_flag batch_room_taken;
@@ -58,7 +58,7 @@ struct Pipeline {
   std::atomic<uint64_t> dropped_late{0};  // measured under another plan
   CostCounters cost;                      // of measuring for this plan
 
-  // Something was produced that is no record.
+  // Counts an observation that produced no record.
   void CountUnmeasured(StatusCode code) noexcept;
 
  private:
@@ -67,12 +67,12 @@ struct Pipeline {
   static FrontEndRequests RequestsAfterPause(const plan::Plan& plan);
 };
 
-// What a ring takes that has places for two steps of the plan's records, and no more.
+// Memory of a ring with places for exactly two steps of the plan's records.
 uint64_t RingBytesNeeded(const plan::Plan& plan, int micro_batches);
-// What the ring of MakePipeline takes.
+// Memory of the ring made by MakePipeline.
 uint64_t RingBytes(const plan::Plan& plan, int micro_batches, size_t ring_bytes_max);
 
-// Places for two steps of the plan's records, within the memory limit.
+// Makes a pipeline with places for two steps of the plan's records, within the memory limit.
 std::shared_ptr<Pipeline> MakePipeline(std::shared_ptr<const plan::Plan> plan, int micro_batches,
                                        size_t ring_bytes_max);
 

@@ -9,8 +9,8 @@ namespace {
 
 const FrontEndRequests kNoRequests;
 
-// How many more steps are collected before `next_step` by ranks that have gone over from the one rule to the other at
-// `at_step`; 0: nobody has agreed on a step.
+// The extra steps that ranks which changed from one rule to the other at `at_step` have collected before `next_step`,
+// compared to this rank; 0 without an agreed step.
 int64_t TurnsMissed(const plan::StepRule& before, const plan::StepRule& after, int64_t at_step, int64_t next_step) {
   if (at_step <= 0 || at_step >= next_step) return 0;
   const auto turns = [&](const plan::StepRule& rule) {
@@ -36,9 +36,9 @@ PlanSwitch::~PlanSwitch() {
 }
 
 void PlanSwitch::CloseFrame(CostMeter::Clock::time_point ended) noexcept {
-  Pipeline& pipeline = *current_->pipeline;  // stays until the next boundary, even if the window ends here
+  Pipeline& pipeline = *current_->pipeline;  // valid until the next boundary, even if the window ends here
   const uint64_t produced = pipeline.produced.load(std::memory_order_relaxed);
-  // Refused only when the drain is stuck; it then closes the frame at the next record that gets through.
+  // Fails only when the drain is stuck; the drain then closes the frame at the next record that gets through.
   const StepCost cost = meter_.EndFrame(pipeline.cost);
   if (pipeline.ring.TryPush(FrameEnd{running_->number(), produced - produced_before_frame_, cost})) meter_.Hand(cost);
   produced_before_frame_ = produced;
@@ -94,11 +94,11 @@ void PlanSwitch::Close() noexcept {
   drain_wake_up_->Post();
 }
 
-// The window goes on before it may end: an edit, or a stop, then meets it as it is to be.
+// The continuation comes first, so that an edit or a stop then applies to the continued window.
 void PlanSwitch::TakePlans(int64_t next_step) noexcept {
   if (continuation_ != nullptr) Swap(std::move(continuation_), next_step);
   if (slot_.waiting()) Swap(slot_.AtStep(next_step), next_step);
-  TakeWishes(next_step);
+  TakeRequests(next_step);
 }
 
 void PlanSwitch::Swap(std::unique_ptr<PendingPlan> plan, int64_t next_step) noexcept {
@@ -108,30 +108,30 @@ void PlanSwitch::Swap(std::unique_ptr<PendingPlan> plan, int64_t next_step) noex
   swap_meter_.Add(std::chrono::steady_clock::now() - began);
 }
 
-// Behind the plans: a wish about a window that has just ended is for nothing.
-void PlanSwitch::TakeWishes(int64_t next_step) noexcept {
+// Runs after the plans: a request for a window that has just ended is void.
+void PlanSwitch::TakeRequests(int64_t next_step) noexcept {
   TakePause(next_step);
   if (current_ == nullptr) return;
-  if (paused() != pause_told_ && current_->pipeline->ring.TryPush(PauseMark{next_step, paused()})) {
-    pause_told_ = paused();
+  if (paused() != pause_reported_ && current_->pipeline->ring.TryPush(PauseMark{next_step, paused()})) {
+    pause_reported_ = paused();
     drain_wake_up_->Post();
   }
   Cut(next_step - 1);
 }
 
-// A wish that is replaced while it is looked at is left to the next boundary, with its own step.
+// A request that is replaced during this call is left to the next boundary, with its own step.
 void PlanSwitch::TakePause(int64_t next_step) noexcept {
-  int64_t asked = pause_asked_.load(std::memory_order_acquire);
-  if (asked == 0) return;
-  const int64_t at_step = pause_at_.load(std::memory_order_relaxed);
-  if (at_step > next_step || !pause_asked_.compare_exchange_strong(asked, 0, std::memory_order_relaxed)) return;
-  const bool pause = asked % 2 == 1, is_agreed = asked / 2 == static_cast<int64_t>(kAnyWindow);
-  if (current_ == nullptr || pause == paused() || !(is_agreed || asked / 2 == static_cast<int64_t>(window_))) return;
+  int64_t request = requested_pause_.load(std::memory_order_acquire);
+  if (request == 0) return;
+  const int64_t at_step = requested_pause_at_.load(std::memory_order_relaxed);
+  if (at_step > next_step || !requested_pause_.compare_exchange_strong(request, 0, std::memory_order_relaxed)) return;
+  const bool pause = request % 2 == 1, is_agreed = request / 2 == static_cast<int64_t>(kAnyWindow);
+  if (current_ == nullptr || pause == paused() || !(is_agreed || request / 2 == static_cast<int64_t>(window_))) return;
   if (is_agreed) CountLatePause(pause, at_step, next_step);
   SetPaused(pause, next_step);
 }
 
-// Other ranks have paused, or gone on, some steps ago: counted as if this one had as well.
+// The other ranks paused or resumed some steps ago: counts as if this one had as well.
 void PlanSwitch::CountLatePause(bool paused, int64_t at_step, int64_t next_step) noexcept {
   const int64_t turns = rule_.TurnsBefore(next_step) - rule_.TurnsBefore(at_step);
   if (at_step >= next_step || turns == 0) return;
@@ -139,7 +139,7 @@ void PlanSwitch::CountLatePause(bool paused, int64_t at_step, int64_t next_step)
   collected_.store(std::clamp<int64_t>(collected, 0, rule_.times), std::memory_order_relaxed);
 }
 
-// A pause may be long: its steps cost what steps without a plan do, so the hooks come off.
+// A pause may be long, so the hooks come off: its steps cost as little as steps without a plan.
 void PlanSwitch::SetPaused(bool paused, int64_t next_step) noexcept {
   pause_changed_at_.store(next_step, std::memory_order_relaxed);
   paused_.store(paused, std::memory_order_release);
@@ -151,8 +151,8 @@ void PlanSwitch::SetPaused(bool paused, int64_t next_step) noexcept {
 }
 
 void PlanSwitch::Cut(int64_t last_step) noexcept {
-  if (cut_asked_.load(std::memory_order_relaxed) == 0) return;
-  const int64_t segment = cut_asked_.exchange(0, std::memory_order_relaxed);
+  if (requested_cut_.load(std::memory_order_relaxed) == 0) return;
+  const int64_t segment = requested_cut_.exchange(0, std::memory_order_relaxed);
   if (segment == 0) return;
   current_->pipeline->ring.Push(SegmentCut{last_step, segment});
   drain_wake_up_->Post();
@@ -170,7 +170,7 @@ void PlanSwitch::Apply(std::unique_ptr<PendingPlan> plan, int64_t next_step) noe
   if (window != nullptr) {
     SetRule(plan->plan().rule, *window, plan->at_step, next_step);
     window_ = plan->plan().layout.plan_id;
-    paused_.store(pause_told_ = false, std::memory_order_relaxed);
+    paused_.store(pause_reported_ = false, std::memory_order_relaxed);
   } else {
     const plan::StepRule before = rule_;
     rule_.interval = plan->plan().rule.interval;
@@ -202,7 +202,7 @@ void PlanSwitch::Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) no
   begun_plans_.Push(std::move(current_->for_drain));
   running_->SetPipeline(current_->pipeline.get());
   if (hooks_ != nullptr && !paused()) hooks_->Swap(&begun.layout, begun.requests);
-  // A plan that may collect nothing ends where it began.
+  // A plan that may not collect any step ends where it began.
   if (rule_.times <= collected()) EndWindow(EndReason::kTimes, first_step - 1);
   drain_wake_up_->Post();
 }

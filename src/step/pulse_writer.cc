@@ -13,7 +13,7 @@ namespace {
 
 using vocabulary::PulsePage;
 
-// Kept free for the line that tells how the process has ended.
+// Kept free for the line that reports the end of the process.
 constexpr size_t kEndBytes = 1024;
 
 int64_t NanosOf(PulseWriter::Clock::time_point at) {
@@ -24,7 +24,7 @@ int64_t Now() noexcept {
   return NanosOf(PulseWriter::Clock::now());
 }
 
-// "pid:[4026531836]"; 0: it says nothing else.
+// Parses "pid:[4026531836]"; 0 for any other text.
 uint64_t InodeOf(const std::string& pid_namespace) {
   const size_t begin = pid_namespace.find('[');
   uint64_t inode = 0;
@@ -38,7 +38,7 @@ bool IsUsable(std::string_view name) {
          name != "module" && name.find('\0') == std::string_view::npos;
 }
 
-// By its action now, which is asked for without a lock.
+// Judged by the current action, which is read without a lock.
 bool EndsProcess(int number) noexcept {
   struct sigaction action {};
   if (::sigaction(number, nullptr, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0) return false;
@@ -56,7 +56,7 @@ Status PulseWriter::Open(const Setup& setup) {
       base::SealedMemory::Make("stepwatch-pulse", (sizeof(PulsePage) + unit - 1) / unit * unit);
   if (!made.ok()) return made.status();
   memory_ = std::move(made).value();
-  auto* const page = new (memory_.mapping.data()) PulsePage;  // which leaves the zeroed memory as it is
+  auto* const page = new (memory_.mapping.data()) PulsePage;  // leaves the zeroed memory unchanged
   page->layout.store(vocabulary::kPulseLayout, std::memory_order_relaxed);
   page->bytes.store(static_cast<uint32_t>(memory_.bytes), std::memory_order_relaxed);
   page->pid.store(setup.process.pid, std::memory_order_relaxed);
@@ -75,7 +75,7 @@ Status PulseWriter::Open(const Setup& setup) {
   return Status();
 }
 
-// Each store of a number is a release, so that a reader who sees it sees the odd sequence before it, too.
+// Each store of a number is a release, so that a reader who sees it also sees the odd sequence before it.
 void PulseWriter::EndStep(int64_t step, Clock::time_point at) noexcept {
   if (!guard_.InOwner()) return;
   const int64_t at_ns = NanosOf(at);
@@ -184,7 +184,7 @@ void PulseWriter::ReportSignal(int number) noexcept {
   if (!guard_.InOwner()) return;
   const int64_t now = Now();
   if (PulsePage* page = this->page()) {
-    // Packed as a phase is: what it is above, and when below.
+    // Packed like a phase: the number on top, the time below.
     page->signal.store(uint64_t{static_cast<uint8_t>(number)} << 56 | static_cast<uint64_t>(now / 1'000'000),
                        std::memory_order_relaxed);
     page->signals.fetch_add(1, std::memory_order_relaxed);

@@ -1,8 +1,8 @@
-// Where the training is, left for whoever looks from outside: the step thread's side of the pulse and of reports.
+// The step thread's side of the pulse and of reports: publishes the position of the training to outside readers.
 //
-// The page of the pulse takes plain stores; what has to be told one by one (the ends of steps, numbers, changes of
-// phase) goes through a queue, which another thread empties. No call locks, allocates, waits or makes a system call
-// (the clock is read without one). In a forked child, and where there is neither page nor queue, nothing happens.
+// The page of the pulse takes plain stores; individual reports (ends of steps, numbers, changes of phase) go through a
+// queue that another thread empties. No call locks, allocates, waits or makes a system call (the clock is read without
+// one). In a forked child, or without page and queue, calls have no effect.
 #pragma once
 
 #include <array>
@@ -24,15 +24,15 @@
 
 namespace stepwatch::step {
 
-// One thing that was told.
+// One report.
 struct ReportEntry {
   enum class Kind : uint8_t { kStepEnd, kNumber, kPhase, kCheckpoint, kSignal };
 
   Kind kind = Kind::kStepEnd;
-  Phase phase = Phase::kInit;  // at that time; kPhase: from then on
-  int64_t step = -1;  // kStepEnd: that is over. kNumber, kCheckpoint: that it is about. Otherwise: finished last
+  Phase phase = Phase::kInit;  // current phase; kPhase: the new phase
+  int64_t step = -1;  // kStepEnd: the ended step. kNumber, kCheckpoint: its step. Otherwise: last finished step
   int64_t at_ns = 0;  // of CLOCK_MONOTONIC
-  double value = 0;   // kNumber. kSignal: which. kPhase: seconds until it expires, 0: never
+  double value = 0;   // kNumber. kSignal: its number. kPhase: seconds until it expires, 0: never
   std::array<char, kReportedNameBytesMax + 1> name{};  // kNumber
 };
 
@@ -40,7 +40,7 @@ class PulseWriter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // For some thousand steps and numbers between two looks of whoever empties it.
+  // Enough for some thousand steps and numbers between two reads of the queue.
   static constexpr size_t kQueuePlaces = 8192;
 
   struct Setup {
@@ -48,12 +48,12 @@ class PulseWriter {
     std::string run_id;
     int rank = 0;
     int world = 1;
-    bool has_queue = true;  // somebody will empty it
+    bool has_queue = true;  // another thread empties the queue
   };
 
   explicit PulseWriter(int64_t first_step) : step_(first_step - 1) {}
 
-  // Before other threads know of the writer. Not Ok: there is no page, and everything else works.
+  // Must precede the sharing of the writer with other threads. An error means that there is no page; all else works.
   Status Open(const Setup& setup);
 
   // --- step thread, between steps ---
@@ -62,7 +62,7 @@ class PulseWriter {
     if (vocabulary::PulsePage* page = this->page())
       page->collecting.store(collecting ? 1 : 0, std::memory_order_relaxed);
   }
-  // The names of modules, from 0; replaces the table. Allocates. Not Ok: they have no names outside.
+  // Sets the names of modules, from 0; replaces the table. Allocates. On an error the names are not published.
   Status SetModules(const std::vector<std::string>& names);
 
   // --- any thread of the trainer ---
@@ -71,34 +71,34 @@ class PulseWriter {
   PhaseMark phase() const noexcept { return vocabulary::UnpackPhase(phase_.load(std::memory_order_relaxed)); }
   void Report(const ReportedNumber* numbers, size_t count, int64_t step) noexcept;
   void ReportCheckpoint(int64_t step) noexcept;
-  // Async-signal-safe. One whose action is the default, to end the process, is how the run ends.
+  // Async-signal-safe. A signal whose default action ends the process is recorded as the end of the run.
   void ReportSignal(int number) noexcept;
-  // Numbers, and ends of steps, that found no room or were unusable.
+  // Numbers, and ends of steps, that were invalid or did not fit.
   uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
   // --- one other thread at a time ---
   bool Pop(ReportEntry* entry) noexcept { return queue_ != nullptr && queue_->Pop(entry); }
   void SetRunId(std::string_view run_id) noexcept;
-  // What has to be added to the monotonic clock for the system's.
+  // Difference of the system's clock and the monotonic clock.
   void SetWallOffset(std::chrono::nanoseconds offset) noexcept;
-  // A line that outlives the process. False: there is no room, which is counted.
+  // Adds a line that outlives the process. Returns false, and counts it, if there is no room.
   bool AddLastWord(uint64_t number, std::string_view line, bool is_end = false) noexcept;
   void SetEnd(vocabulary::PulseEnd end) noexcept;
 
   // --- any thread ---
-  // What readers map; -1: there is none. Valid as long as the writer.
+  // The descriptor that readers map; -1: no page. Valid as long as the writer.
   int page_fd() const { return memory_.fd.get(); }
   size_t page_bytes() const { return memory_.bytes; }
-  // The names of modules, as readers map them.
+  // The names of modules, in the memory that readers map.
   struct ModuleTable {
     base::SealedMemory memory;
     uint32_t generation = 0;
   };
-  // The table now in use; null: there is none. Kept by whoever hands it on.
+  // The table in use; null: none. The caller's reference keeps it alive.
   std::shared_ptr<const ModuleTable> modules() const;
 
  private:
-  // Null in a forked child, and without a page.
+  // Null in a forked child, or without a page.
   vocabulary::PulsePage* page() noexcept {
     return static_cast<vocabulary::PulsePage*>(guard_.pointer().load(std::memory_order_relaxed));
   }
@@ -109,7 +109,7 @@ class PulseWriter {
   base::ForkGuard guard_;
   base::SealedMemory memory_;
   std::unique_ptr<base::BoundedQueue<ReportEntry>> queue_;
-  std::atomic<int64_t> step_;  // finished last
+  std::atomic<int64_t> step_;  // last finished step
   std::atomic<uint64_t> phase_{0};
   std::atomic<uint32_t> generation_{0};
   std::atomic<uint64_t> dropped_{0};

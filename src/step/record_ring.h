@@ -1,8 +1,8 @@
 // Carries records and markers from the step thread (and autograd threads inside a step) to the drain thread.
 //
-// Any number of threads may push, exactly one pops. Neither waits, locks or allocates. When the ring is full a record
-// is refused and the caller counts it: losing a sample is cheaper than delaying a step. The last places are reserved
-// for markers, so that the begin and the end of a plan always get through.
+// Any number of threads may push, exactly one pops. Neither waits, locks or allocates. A full ring rejects a record and
+// the caller counts it: losing a sample is cheaper than delaying a step. The last places are reserved for markers, so
+// that the begin and the end of a plan always fit.
 #pragma once
 
 #include <cstddef>
@@ -30,24 +30,24 @@ struct PlanBegin {
 };
 struct FrameEnd {
   int64_t step = 0;
-  uint64_t produced = 0;  // records of this step, those included that found the ring full
-  StepCost cost{};        // since the frame before it
+  uint64_t produced = 0;  // records of this step, including those that found the ring full
+  StepCost cost{};        // since the previous frame
 };
 static_assert(sizeof(FrameEnd) <= sizeof(Record), "a FrameEnd must not make the cells of the ring larger");
-// Captured graphs may have measured in this step: whether, and what, is found out where the device has ended it. Comes
-// before the step's FrameEnd, which does not count its records.
+// Captured graphs may have measured in this step; the drain finds out once the device has ended the step. Precedes the
+// step's FrameEnd, which does not count its records.
 struct GraphStep {
   int64_t step = 0;
   kernels::DeviceStep on;
   uint8_t flags = 0;          // of its records
-  GroupSet due = kAllGroups;  // the groups that the step collects
+  GroupSet due = kAllGroups;  // the groups collected in the step
 };
-// What was collected up to this step is to be closed, and what comes goes to files of its own.
+// Closes the segment at this step; later records go to files of their own.
 struct SegmentCut {
   int64_t last_step = 0;
-  int64_t segment = 0;  // the one that begins
+  int64_t segment = 0;  // the new segment
 };
-// From `step` on the plan collects nothing, or collects again.
+// The plan is paused or resumed at `step`.
 struct PauseMark {
   int64_t step = 0;
   bool paused = false;
@@ -61,33 +61,33 @@ using RingEntry = std::variant<Record, PlanBegin, FrameEnd, PlanEnd, GraphStep, 
 
 class RecordRing {
  public:
-  // At least `records` records and the markers between them fit; rounded up to a power of two.
+  // Has room for at least `records` records and the markers between them; rounded up to a power of two.
   explicit RecordRing(size_t records) : queue_(CapacityFor(records)) {}
 
-  // `kept` more places stay free for other records.
+  // Leaves `kept` more places free for other records.
   [[nodiscard]] bool TryPush(const Record& record, size_t kept = 0) {
     return queue_.TryPush(record, kReservedForFrames + kept);
   }
-  // Frame ends may be refused when the drain is stuck for long: the drain then closes the frame at the next record.
+  // Fails when the drain is stuck for long: the drain then closes the frame at the next record.
   [[nodiscard]] bool TryPush(const FrameEnd& end) { return queue_.TryPush(end, kReservedForPlan); }
   [[nodiscard]] bool TryPush(const GraphStep& step) { return queue_.TryPush(step, kReservedForPlan); }
-  // May be refused likewise: tell it at a later boundary.
+  // Fails likewise: report it at a later boundary.
   [[nodiscard]] bool TryPush(const PauseMark& mark) { return queue_.TryPush(mark, kReservedForPlan); }
-  // One of each at most is in the ring.
+  // At most one of each is in the ring.
   void Push(const PlanBegin& begin);
   void Push(const SegmentCut& cut);
   void Push(const PlanEnd& end);
 
   // --- drain thread ---
-  // False: nothing there yet.
+  // Returns false if the ring is empty.
   bool Pop(RingEntry* entry) { return queue_.Pop(entry); }
-  // True: Pop would find nothing.
+  // True if Pop would fail.
   bool Empty() const { return queue_.Empty(); }
 
   size_t capacity() const { return queue_.capacity(); }
 
   static size_t EntryBytes() { return base::BoundedQueue<RingEntry>::EntryBytes(); }
-  // The places of a ring for so many records, and the records of the largest ring with so many places.
+  // The places of a ring for `records` records, and the records of the largest ring with `places` places.
   static size_t CapacityFor(size_t records);
   static size_t RecordsIn(size_t places);
 

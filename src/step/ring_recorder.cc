@@ -12,12 +12,12 @@
 namespace stepwatch::step {
 namespace {
 
-// The drain is woken so often while a device works through all the results that may be under way.
+// Number of wake-ups of the drain while a device processes the maximum of pending results.
 constexpr uint64_t kWakesPerRound = 8;
 
 using Clock = std::chrono::steady_clock;
 
-// Adds its lifetime to a plan's account, in the place of one kind.
+// Adds its lifetime to a plan's cost account, under one kind.
 class BusyTime {
  public:
   BusyTime(Pipeline* pipeline, SiteId site)
@@ -26,7 +26,7 @@ class BusyTime {
   BusyTime(const BusyTime&) = delete;
   BusyTime& operator=(const BusyTime&) = delete;
 
-  // A site that is not the plan's is a late one of the plan before it.
+  // A site that the plan does not have is a late one of the previous plan.
   static size_t CostPlace(const Pipeline& pipeline, SiteId site) {
     const std::vector<PlannedSite>& sites = pipeline.plan->layout.sites;
     return site < sites.size() ? static_cast<size_t>(sites[site].kind) : kBoundaryCost;
@@ -38,7 +38,7 @@ class BusyTime {
   const Clock::time_point start_;
 };
 
-// What measuring a tensor costs beside the reading of its bytes, in bytes of memory that are read meanwhile.
+// Fixed cost of measuring a tensor, in bytes that could be read in that time.
 constexpr uint64_t kBytesOfCall = 4096;
 
 uint64_t WeightOf(const TensorView& tensor) {
@@ -46,7 +46,7 @@ uint64_t WeightOf(const TensorView& tensor) {
   return kBytesOfCall + static_cast<uint64_t>(tensor.numel) * static_cast<uint64_t>(ElementSize(tensor.dtype));
 }
 
-// The time of a batch belongs to the kinds of its tensors that were measured, in proportion to what they weigh.
+// Splits the time of a batch among the kinds of its measured tensors, in proportion to their cost.
 void AddBatchTime(Pipeline* pipeline, const RunningStep& running, const Observation* at, const TensorView* tensors,
                   size_t count, Clock::duration time) noexcept {
   std::array<uint64_t, kCostCount> weights{};
@@ -151,7 +151,7 @@ void RingRecorder::Push(Pipeline* pipeline, const Record& record) noexcept {
     return;
   }
   pipeline->produced.fetch_add(1, std::memory_order_relaxed);
-  // Otherwise measured for an earlier plan, or with a site id of one.
+  // Otherwise it was measured for an earlier plan, or with a site ID of one.
   if (!known) {
     pipeline->dropped_late.fetch_add(1, std::memory_order_relaxed);
     Discard(record);
@@ -170,9 +170,10 @@ void RingRecorder::PushIfMeasured(Pipeline* pipeline, StatusCode code, const Rec
     pipeline->CountUnmeasured(code);
 }
 
-// The drain fetches results only while it is awake; a long step must not run out of places for them.
+// The drain fetches results only while it is awake; a long step must not exhaust the result slots.
 void RingRecorder::WakeForResults() noexcept {
-  if ((results_asked_.fetch_add(1, std::memory_order_relaxed) + 1) % wake_after_results_ == 0) drain_wake_up_->Post();
+  if ((results_requested_.fetch_add(1, std::memory_order_relaxed) + 1) % wake_after_results_ == 0)
+    drain_wake_up_->Post();
 }
 
 void RingRecorder::ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept {
@@ -217,7 +218,7 @@ void RingRecorder::ObserveWithRoom(Pipeline* pipeline, const Observation* at, co
   }
 }
 
-// Brings together those that the step collects, as many at a time as there is room for.
+// Gathers the tensors due in the step, as many at a time as fit into the buffer.
 void RingRecorder::ObserveDue(Pipeline* pipeline, const Observation* at, const TensorView* tensors,
                               size_t count) noexcept {
   Pipeline::DueRoom& room = pipeline->due_room;

@@ -1,7 +1,7 @@
-// Records what hooks observe into the ring of the plan in force.
+// Records observations of hooks into the ring of the plan in force.
 //
-// Nothing here allocates, and nothing locks but ObserveHeatmaps, once a step. The semaphore that wakes the drain is
-// posted whenever many results of a device are under way.
+// No call allocates, and only ObserveHeatmaps locks, once a step. The semaphore that wakes the drain is posted whenever
+// many results of a device are pending.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace stepwatch::step {
 
 class RingRecorder final : public Recorder {
  public:
-  // All four outlive the recorder.
+  // All four must outlive the recorder.
   RingRecorder(RunningStep* running, stats::Engine* engine, WakeUp* drain_wake_up, PulseWriter* pulse);
 
   void ObserveBatch(const Observation* at, const TensorView* tensors, size_t count) noexcept override;
@@ -59,7 +59,7 @@ class RingRecorder final : public Recorder {
   WakeUp* const drain_wake_up_;
   PulseWriter* const pulse_;
   const uint64_t wake_after_results_;
-  std::atomic<uint64_t> results_asked_{0};
+  std::atomic<uint64_t> results_requested_{0};
 };
 
 }  // namespace stepwatch::step

@@ -1,4 +1,4 @@
-// The step that runs, as everyone in it sees it: PlanSwitch changes it between two steps, recorders read it in between.
+// State of the running step: PlanSwitch changes it between two steps, recorders read it during a step.
 #pragma once
 
 #include <atomic>
@@ -13,22 +13,22 @@ namespace stepwatch::step {
 
 class RunningStep {
  public:
-  // The gate outlives the step.
+  // `gate` must outlive the step.
   RunningStep(int64_t first_step, const StepGate* gate) : gate_(gate), number_(first_step) {}
 
   // --- any thread ---
   bool InOwner() const noexcept { return guard_.InOwner(); }
-  // Whoever reads a step here sees the plan slot as it was after the look at it for this step.
+  // A reader of the number also sees the plan slot as it was after it was checked for this step.
   int64_t number() const noexcept { return number_.load(std::memory_order_acquire); }
-  // The step is collected. False in every forked child.
+  // True if the step is collected. False in every forked child.
   const std::atomic<bool>& collecting() const noexcept { return collecting_; }
-  // The groups of sites that the step collects, if it is collected.
+  // The groups of sites due in a collected step.
   const std::atomic<GroupSet>& due_groups() const noexcept { return due_groups_; }
-  // Something was observed in the step. Exact while the step thread waits for the caller.
+  // True if an observation was made in the step. Exact while the step thread waits for the caller.
   bool observed() const noexcept { return observed_step_.load(std::memory_order_relaxed) == number(); }
 
   // --- threads of the trainer, inside the step ---
-  // The pipeline of the plan in force; null: there is none.
+  // The pipeline of the plan in force; null without a plan.
   Pipeline* pipeline() const noexcept { return pipeline_.load(std::memory_order_acquire); }
   // The same if the step is collected, otherwise null.
   Pipeline* CollectingPipeline() const noexcept {
@@ -59,7 +59,7 @@ class RunningStep {
   std::atomic<bool>& collecting_ = guard_.flag();
   std::atomic<GroupSet> due_groups_{kAllGroups};
   std::atomic<int64_t> number_;
-  std::atomic<int64_t> observed_step_{-1};  // the last in which something was observed
+  std::atomic<int64_t> observed_step_{-1};  // the last step with an observation
   // Read by autograd threads inside a step; changed between steps only.
   std::atomic<Pipeline*> pipeline_{nullptr};
 };

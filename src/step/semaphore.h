@@ -1,8 +1,8 @@
-// A semaphore that lets its poster go without a lock and goes by the monotonic clock, so that a step of the wall clock
-// moves no deadline.
+// A semaphore whose Post does not lock, and whose deadlines use the monotonic clock, so that changes of the wall clock
+// do not move them.
 //
-// POSIX rather than std::counting_semaphore: that of libstdc++ 12 may poll with pauses of up to 64 ms instead of
-// waiting when its thread is held up for a moment before it sleeps, which would delay decisions that the step thread
+// POSIX rather than std::counting_semaphore: the one of libstdc++ 12 may poll with pauses of up to 64 ms instead of
+// waiting when its thread is delayed for a moment before it sleeps, which would delay decisions that the step thread
 // waits for.
 #pragma once
 
@@ -23,9 +23,9 @@ class Semaphore {
 
   void Post() noexcept { sem_post(&semaphore_); }
   bool TryTake() noexcept { return sem_trywait(&semaphore_) == 0; }
-  // False: there was no post until the deadline.
+  // Returns false if there was no post until the deadline.
   bool TakeUntil(std::chrono::steady_clock::time_point deadline) noexcept {
-    // steady_clock counts as CLOCK_MONOTONIC does, with all libraries that Stepwatch is built with.
+    // steady_clock equals CLOCK_MONOTONIC in all supported standard libraries.
     const auto since_boot = deadline.time_since_epoch();
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
     const auto rest = std::chrono::duration_cast<std::chrono::nanoseconds>(since_boot - seconds);

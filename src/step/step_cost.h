@@ -1,8 +1,8 @@
-// What measuring costs the threads of the trainer, by kinds of sites, beside the time that their steps take.
+// Time that measuring costs the trainer's threads, by kinds of sites, and the duration of their steps.
 //
-// Measured is the time inside the calls of a Recorder that read tensors or have them read, and the end of a collected
-// step; the drain adds what devices took to read them. What a framework takes to call a hook is not in it. Two clock
-// reads around a call that reads a tensor, one at the end of a step.
+// Measured is the time inside the calls of a Recorder that read tensors or queue their reading, and the end of a
+// collected step; the drain adds the device time. A framework's cost of calling a hook is not included. Two clock reads
+// around a call that reads a tensor, one at the end of a step.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,17 @@
 
 namespace stepwatch::step {
 
-// The places of an account: one for each SiteKind, and one for the ends of collected steps.
+// Positions of a cost account: one for each SiteKind, and one for the ends of collected steps.
 inline constexpr size_t kBoundaryCost = kSiteKindCount;
 inline constexpr size_t kCostCount = kSiteKindCount + 1;
 
-// Of some steps in a row under one plan, the last of them collected.
+// Cost of consecutive steps under one plan, the last of them collected.
 struct StepCost {
   std::array<uint64_t, kCostCount> ns{};
-  int64_t collected = 0;    // of the steps
+  int64_t collected = 0;    // number of collected steps
   int64_t steps = 0;        // collected or not
-  uint64_t elapsed_ns = 0;  // from end to end, measuring included
-  uint64_t longest_ns = 0;  // of one of the steps
+  uint64_t elapsed_ns = 0;  // total duration, measuring included
+  uint64_t longest_ns = 0;  // duration of the longest step
 
   uint64_t total_ns() const {
     uint64_t total = 0;
@@ -63,19 +63,19 @@ class CostCounters {
   std::array<std::atomic<uint64_t>, kCostCount> ns_{};
 };
 
-// The step thread's part: how long steps take while a plan is in force, and what was counted in them.
+// Step thread: measures the duration of steps while a plan is in force, and the cost counted in them.
 class CostMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A plan is in force from now on. `continues`: the one before it was until now.
+  // A plan is in force from now on. `continues`: another one was in force until now.
   void BeginPlan(bool continues) noexcept {
     counted_ = {};
     if (continues) return;
     since_frame_ = {};
     step_began_ = Clock::now();
   }
-  // A step of the plan is over: returns the time at which it was.
+  // Ends a step of the plan and returns the time.
   Clock::time_point EndStep() noexcept {
     const Clock::time_point now = Clock::now();
     const auto took = static_cast<uint64_t>(std::chrono::nanoseconds(now - step_began_).count());
@@ -85,7 +85,7 @@ class CostMeter {
     since_frame_.longest_ns = std::max(since_frame_.longest_ns, took);
     return now;
   }
-  // That step was collected. Returns what no frame has taken along yet.
+  // That step was collected. Returns the cost that no frame has carried yet.
   StepCost EndFrame(const CostCounters& counters) noexcept {
     ++since_frame_.collected;
     StepCost cost = since_frame_;
@@ -93,7 +93,7 @@ class CostMeter {
     for (size_t i = 0; i < cost.ns.size(); ++i) cost.ns[i] = counted[i] - counted_[i];
     return cost;
   }
-  // A frame takes it along.
+  // The cost was passed on with a frame.
   void Hand(const StepCost& cost) noexcept {
     for (size_t i = 0; i < cost.ns.size(); ++i) counted_[i] += cost.ns[i];
     since_frame_ = {};
@@ -101,7 +101,7 @@ class CostMeter {
 
  private:
   StepCost since_frame_;                        // without ns
-  std::array<uint64_t, kCostCount> counted_{};  // of the plan, that frames took along
+  std::array<uint64_t, kCostCount> counted_{};  // of the plan, passed on with frames
   Clock::time_point step_began_;
 };
 

@@ -21,7 +21,7 @@ void StepGate::Wait(int64_t step) noexcept {
 
 bool StepGate::OpensInTime(int64_t step) noexcept {
   const auto deadline = std::chrono::steady_clock::now() + patience_;
-  // Posts of earlier gates only make one round more.
+  // Posts of earlier gates only cause one more iteration.
   while (step >= gate_.load(std::memory_order_seq_cst))
     if (!opened_.TakeUntil(deadline)) return step < gate_.load(std::memory_order_seq_cst);
   return true;

@@ -1,8 +1,9 @@
-// The gate of a step that ranks are about to agree on: the step thread does not begin it unknowingly.
+// The gate of a step that ranks are about to agree on: the step thread does not begin that step without waiting for the
+// decision.
 //
-// Why no decision is missed: the loop sets the gate and then reads the step that began last; the step thread says which
-// step it begins and then reads the gate. Both in one order for all (seq_cst), so at least one of the two sees what the
-// other wrote: a rank that had not reached the step when it voted will stop at the gate.
+// No decision is missed: the loop sets the gate and then reads the step that began last; the step thread announces the
+// step that it begins and then reads the gate. Both in one total order (seq_cst), so at least one of the two sees the
+// other's write: a rank that had not reached the step when it voted will stop at the gate.
 #pragma once
 
 #include <atomic>
@@ -16,11 +17,11 @@ namespace stepwatch::step {
 
 class StepGate {
  public:
-  // The step thread waits at most `patience` at a gate, and once.
+  // The step thread waits at most `patience` at a gate, and only once.
   StepGate(int64_t first_step, std::chrono::milliseconds patience);
 
   // --- loop thread ---
-  // Returns the step that began last, read after the gate was set.
+  // Sets the gate and returns the step that began last, read afterwards.
   int64_t HoldAt(int64_t step) noexcept {
     gate_.store(step, std::memory_order_seq_cst);
     return arriving_.load(std::memory_order_seq_cst);
@@ -31,7 +32,7 @@ class StepGate {
   }
 
   // --- step thread ---
-  // `step` is about to begin: returns when it may, or when patience is at its end.
+  // Announces that `step` is about to begin; returns when it may begin, or when patience has run out.
   void Arrive(int64_t step) noexcept {
     arriving_.store(step, std::memory_order_seq_cst);
     if (step >= gate_.load(std::memory_order_seq_cst)) return Wait(step);
@@ -40,7 +41,7 @@ class StepGate {
 
   // --- any thread ---
   int64_t arriving() const noexcept { return arriving_.load(std::memory_order_seq_cst); }
-  // The running step began without the decision.
+  // True if the running step began without the decision.
   bool in_doubt() const noexcept { return in_doubt_.load(std::memory_order_relaxed); }
   int64_t waits() const noexcept { return waits_.load(std::memory_order_relaxed); }
   // Waits that ended without the decision; counted before the step begins.

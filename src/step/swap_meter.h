@@ -1,4 +1,4 @@
-// How long the step thread takes to take plans over.
+// Measures the time that the step thread takes to apply plans.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct SwapTimes {
   uint64_t longest_ns = 0;
 };
 
-// Written by one thread, read by any. What is read may have one figure of a swap that the others lack.
+// Written by one thread, read by any. A reader may see one figure of a swap without the others.
 class SwapMeter {
  public:
   void Add(std::chrono::steady_clock::duration time) noexcept {

@@ -1,4 +1,4 @@
-// Wakes the drain. To post takes no lock, so that the step thread may.
+// Wakes the drain. Post does not lock, so that the step thread may call it.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ namespace stepwatch::step {
 class WakeUp {
  public:
   void Post() noexcept { semaphore_.Post(); }
-  // Returns after a Post or the timeout, with all posts so far consumed.
+  // Returns after a Post or the timeout; consumes all posts so far.
   void Wait(std::chrono::milliseconds timeout) noexcept;
 
  private:

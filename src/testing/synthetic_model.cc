@@ -37,7 +37,7 @@ void SyntheticModel::Swap(const RecordLayout* layout, const FrontEndRequests& re
     layer.parameter_site.fill(kNoSite);
     for (auto& ports : layer.module_site) ports.fill(kNoSite);
   }
-  wants_structure_ = requests.structure;
+  structure_requested_ = requests.structure;
   structure_taken_ = false;
   if (layout == nullptr) return;
   every_micro_batch_ = layout->micro_step_in_grad_unreduced;
@@ -117,7 +117,7 @@ void SyntheticModel::TrainStep(Recorder& recorder, int64_t step) {
 
 std::vector<ModuleStructure> SyntheticModel::TakeStructure() {
   std::vector<ModuleStructure> structure;
-  if (!wants_structure_ || structure_taken_) return structure;
+  if (!structure_requested_ || structure_taken_) return structure;
   structure_taken_ = true;
   const PortStructure tensor{"tensor", {"size=(" + std::to_string(elements_) + ",), dtype=torch.float32"}};
   for (size_t i = 0; i < layers_.size(); ++i)

@@ -25,7 +25,7 @@ class SyntheticModel final : public HookTable {
   void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override;
   // One training step up to, and without, Monitor::EndStep.
   void TrainStep(Recorder& recorder, int64_t step);
-  // If the plan in force asked for it and it was not taken yet; otherwise empty.
+  // The structure, if the plan in force requests it and it was not taken yet; otherwise empty.
   std::vector<ModuleStructure> TakeStructure();
 
  private:
@@ -52,7 +52,7 @@ class SyntheticModel final : public HookTable {
   int64_t step_ = 0;
   int64_t steps_trained_ = 0;
   bool every_micro_batch_ = false;
-  bool wants_structure_ = false;
+  bool structure_requested_ = false;
   bool structure_taken_ = false;
 };
 

@@ -57,9 +57,9 @@ std::string Label(EventKind kind) {
 }  // namespace
 
 std::string EventText(const Event& event) {
-  // The line that msProbe logs, for those who look for it.
+  // The log line of msProbe, for users who search for it.
   if (event.kind == EventKind::kAlarm) return base::Printable("> " + event.message, kMessageBytesMax);
-  // A log line has its level before the text, which says it.
+  // The level in front of a log line already marks it as a warning.
   if (event.kind == EventKind::kWarning && event.plan_id == 0) return base::Printable(Detail(event), kMessageBytesMax);
   std::string text =
       event.plan_id == 0 ? Label(event.kind) : fmt::format("plan {} {}", event.plan_id, Label(event.kind));

@@ -36,7 +36,7 @@ Decimal ShortestDecimal(double value) {
   const char* at = text;
   for (; *at != 'e'; ++at)
     if (*at != '.') decimal.digits[decimal.count++] = *at;
-  at += at[1] == '+' ? 2 : 1;  // from_chars takes a minus but no plus
+  at += at[1] == '+' ? 2 : 1;  // from_chars accepts a minus but no plus
   int exponent = 0;
   std::from_chars(at, end.ptr, exponent);
   decimal.point = exponent + 1;

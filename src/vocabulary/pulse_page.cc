@@ -12,7 +12,7 @@ namespace {
 constexpr int kPhaseShift = 56;
 constexpr uint64_t kTimeMask = (uint64_t{1} << kPhaseShift) - 1;
 
-// Of a module's word, from the lowest bit: module, micro-batch, generation, entered, known.
+// Bit layout of a module word, from the lowest bit: module, micro-batch, generation, entered, known.
 constexpr int kMicroBatchShift = 24, kGenerationShift = 40, kEnteredShift = 60, kKnownShift = 61;
 
 constexpr int kLooks = 1000;
@@ -96,7 +96,7 @@ Result<Pulse> ReadPulse(const PulsePage& page_untrusted, size_t bytes) {
 std::vector<LastWord> ReadLastWords(const PulsePage& page_untrusted) {
   const size_t bytes =
       std::min<size_t>(page_untrusted.words_bytes.load(std::memory_order_acquire), PulsePage::kWordsBytes);
-  // Copied first: what lies there may be changed by a writer that keeps no promise.
+  // Copied first: a misbehaving writer may change the page at any time.
   const std::string text(page_untrusted.words, bytes);
   std::vector<LastWord> words;
   for (size_t begin = 0; begin < text.size();) {

@@ -80,7 +80,7 @@ Outcome RunScenario(const Fault& fault, bool previous) {
     }
     if (file.unsaved()) outcome.trouble += "not saved; ";
   };
-  file.Want();
+  file.EnsureExists();
   save();
   for (const char* entry : {" \"a\": 1", " \"b\": 2"}) {
     if (!file.Add(entry)) outcome.trouble += "not added; ";

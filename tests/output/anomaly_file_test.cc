@@ -28,11 +28,11 @@ TEST_CASE("anomaly.json appears when it is wanted, as an empty object") {
   File f;
   CHECK(f.file.Advance(f.now, true).ok());
   CHECK_FALSE(std::filesystem::exists(f.directory));
-  f.file.Want();
+  f.file.EnsureExists();
   CHECK(f.file.Advance(f.now, false).ok());
   CHECK(f.Text() == "{}\n");
   CHECK_FALSE(f.file.unsaved());
-  f.file.Want();
+  f.file.EnsureExists();
   CHECK_FALSE(f.file.unsaved());
 }
 
@@ -79,13 +79,13 @@ TEST_CASE("the alarms of an earlier run are kept beside those of this one") {
   File f;
   std::filesystem::create_directories(f.directory);
   WriteInPlace(f.directory + "/anomaly.json", "{\n \"old\": {}\n}");
-  f.file.Want();
+  f.file.EnsureExists();
   CHECK(f.file.Advance(f.now, false).ok());
   CHECK(ReadDirectory(f.directory) ==
         std::map<std::string, std::string>{{"anomaly.json", "{}\n"},
                                            {"stepwatch-anomaly-previous.json", "{\n \"old\": {}\n}"}});
   AnomalyFile next(f.directory);
-  next.Want();
+  next.EnsureExists();
   CHECK(next.Advance(f.now, false).ok());
   CHECK(ReadDirectory(f.directory).at("stepwatch-anomaly-previous.json") == "{\n \"old\": {}\n}");
 }

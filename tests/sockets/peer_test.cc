@@ -54,12 +54,12 @@ TEST_CASE("a process of the overflow uid lets itself in only where that uid is n
 }
 
 TEST_CASE("a user namespace knows everybody when its map has all ids") {
-  CHECK(KnowsEverybody("         0          0 4294967295\n"));
-  CHECK(KnowsEverybody("0 0 1000\n1000 1000 4294966295\n"));
-  CHECK_FALSE(KnowsEverybody("         0       1000          1\n"));
-  CHECK_FALSE(KnowsEverybody("0 100000 65536\n"));
-  CHECK_FALSE(KnowsEverybody("what is this"));
-  CHECK_FALSE(KnowsEverybody(""));
+  CHECK(MapsAllIds("         0          0 4294967295\n"));
+  CHECK(MapsAllIds("0 0 1000\n1000 1000 4294966295\n"));
+  CHECK_FALSE(MapsAllIds("         0       1000          1\n"));
+  CHECK_FALSE(MapsAllIds("0 100000 65536\n"));
+  CHECK_FALSE(MapsAllIds("what is this"));
+  CHECK_FALSE(MapsAllIds(""));
 }
 
 TEST_CASE("a group is found by its name and by its number") {

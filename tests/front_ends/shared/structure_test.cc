@@ -2,7 +2,7 @@
 #include "front_ends/shared/structure.h"
 
 #include "front_ends/shared/micro_batches.h"
-#include "src/output/structure_text.h"
+#include "src/output/run_files.h"
 #include "tests/catch.h"
 
 namespace stepwatch::front_end {

@@ -2,8 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/cuda/no_device.h"
-#include "kernels/cuda_in_use.h"
+#include "kernels/cuda/driver_status.h"
 #include "kernels/device_engine.h"
 #include "tests/catch.h"
 

@@ -154,7 +154,7 @@ bool FakeDriver::Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept {
   return true;
 }
 
-Capturing FakeDriver::AskCapturing(Stream stream) noexcept {
+Capturing FakeDriver::CaptureStateOf(Stream stream) noexcept {
   if (device_->blocked.count(stream) != 0) return Capturing::kBlocked;
   return device_->capturing.count(stream) != 0 ? Capturing::kYes : Capturing::kNo;
 }

@@ -93,7 +93,7 @@ class FakeDriver : public Driver {
   bool Order(Stream earlier, Stream later) noexcept override;
   bool Mark(size_t mark, Stream stream) noexcept override;
   bool Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept override;
-  Capturing AskCapturing(Stream stream) noexcept override;
+  Capturing CaptureStateOf(Stream stream) noexcept override;
   void KeepMemory() noexcept override { device_->memory_kept = true; }
   Stream side_stream() noexcept override { return kSideStream; }
 

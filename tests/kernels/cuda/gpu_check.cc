@@ -56,7 +56,7 @@ class Disguise : public Driver {
   bool Order(Stream earlier, Stream later) noexcept override { return driver_->Order(earlier, later); }
   bool Mark(size_t mark, Stream stream) noexcept override { return driver_->Mark(mark, stream); }
   bool Elapsed(size_t begin, size_t end, uint64_t* ns) noexcept override { return driver_->Elapsed(begin, end, ns); }
-  Capturing AskCapturing(Stream stream) noexcept override { return driver_->AskCapturing(stream); }
+  Capturing CaptureStateOf(Stream stream) noexcept override { return driver_->CaptureStateOf(stream); }
   void KeepMemory() noexcept override { driver_->KeepMemory(); }
   Stream side_stream() noexcept override { return driver_->side_stream(); }
 

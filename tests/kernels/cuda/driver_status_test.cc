@@ -1,5 +1,5 @@
 // Whether a process uses CUDA is found out without using it.
-#include "kernels/cuda/cuda_in_use.h"
+#include "kernels/cuda/driver_status.h"
 
 #include <dlfcn.h>
 
