@@ -96,6 +96,8 @@ void CallGradients::OnPart(const Consumer::Taken& taken, const at::Tensor& gradi
     {
       const at::NoGradGuard no_grad;
       const std::lock_guard<std::mutex> lock(mutex_);
+      // A second walk of the graph that asks for other gradients of the node: autograd::grad for the weights alone.
+      if (!gradient.defined() && input->seen) return;
       at::Tensor part = gradient.defined() ? gradient.detach() : gradient;
       if (taken.of_base && part.defined()) part = part.reshape(input->shape);
       if (part.defined()) input->sum = input->sum.defined() ? at::add(input->sum, part) : std::move(part);
