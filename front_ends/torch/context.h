@@ -13,6 +13,7 @@
 #include "front_ends/shared/micro_batches.h"
 #include "front_ends/shared/reporter.h"
 #include "front_ends/shared/structure.h"
+#include "front_ends/shared/wanted_sites.h"
 #include "stepwatch/event.h"
 #include "stepwatch/recorder.h"
 
@@ -24,11 +25,11 @@ namespace stepwatch::torch_front {
 
 class CallGradients;
 
-inline constexpr SiteId kNoSite = ~SiteId{0};
-
 // What is shared with other front ends.
 using front_end::CallCounter;
 using front_end::CallPosition;
+using front_end::kNoSite;
+using front_end::ModuleSites;
 using front_end::Reporter;
 using front_end::StepCounter;
 using front_end::StructureRecorder;

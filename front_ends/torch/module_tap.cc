@@ -22,6 +22,7 @@ using torch_front::Context;
 using torch_front::DescribeTensor;
 using torch_front::InputEdge;
 using torch_front::kNoSite;
+using torch_front::ModuleSites;
 
 TapPoint::~TapPoint() {
   if (attached_ != nullptr) attached_->PointDied();

@@ -16,14 +16,7 @@
 
 namespace stepwatch::python {
 
-// The sites of one module.
-struct ModuleSites {
-  SiteId input = kNoSite, output = kNoSite, input_grad = kNoSite, output_grad = kNoSite;
-  GroupSet groups = 0;  // of these sites
-
-  bool any() const { return input != kNoSite || output != kNoSite || any_grad(); }
-  bool any_grad() const { return input_grad != kNoSite || output_grad != kNoSite; }
-};
+using front_end::ModuleSites;
 
 // Holds no tensor of the graph, which a hook would then keep alive for ever; only sums of gradients on their way.
 class CallGradients : public std::enable_shared_from_this<CallGradients> {

@@ -16,12 +16,13 @@
 #include "front_ends/shared/micro_batches.h"
 #include "front_ends/shared/reporter.h"
 #include "front_ends/shared/structure.h"
+#include "front_ends/shared/wanted_sites.h"
 #include "stepwatch/event.h"
 #include "stepwatch/recorder.h"
 
 namespace stepwatch::python {
 
-inline constexpr SiteId kNoSite = ~SiteId{0};
+using front_end::kNoSite;
 
 class CallGradients;
 
