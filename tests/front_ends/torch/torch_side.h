@@ -1,0 +1,16 @@
+// LibTorch's front end, with the context that its hooks share.
+#pragma once
+
+#include <ATen/ops/full.h>
+
+#include "front_ends/torch/context.h"
+#include "tests/front_ends/shared/text_recorder.h"
+
+namespace stepwatch::tests {
+
+struct Side {
+  using Context = torch_front::Context;
+  static at::Tensor Make(float number) { return at::full({}, number); }
+};
+
+}  // namespace stepwatch::tests
