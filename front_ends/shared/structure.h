@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "stepwatch/module_structure.h"
+#include "stepwatch/tensor_view.h"
 
 namespace stepwatch::front_end {
 
 // Python's text of a tuple: (), (5,), (5, 4).
 std::string TupleText(const int64_t* sizes, size_t count);
+// "size=(5, 4), dtype=torch.float32"
+std::string DescribeView(const TensorView& view);
 
 // Gathers the first call of every module, in order of completion. Safe from several threads.
 class StructureRecorder {

@@ -215,7 +215,7 @@ std::vector<KindYield> Session::Yield() const {
 
 void Session::EndStep() {
   if (monitor_ == nullptr || context_->recorder == nullptr) return;
-  const std::vector<std::shared_ptr<CallGradients>> answered = std::move(context_->answered);
+  const std::vector<std::shared_ptr<AnsweredCall>> answered = std::move(context_->answered);
   context_->answered.clear();
   for (const auto& call : answered) call->Finish();
   if (Recorder* const recorder = context_->Collecting()) {
