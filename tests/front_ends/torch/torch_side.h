@@ -3,6 +3,7 @@
 
 #include <ATen/ops/full.h>
 
+#include "front_ends/torch/call_gradients.h"
 #include "front_ends/torch/context.h"
 #include "tests/front_ends/shared/text_recorder.h"
 
@@ -10,6 +11,7 @@ namespace stepwatch::tests {
 
 struct Side {
   using Context = torch_front::Context;
+  using Tensors = torch_front::TorchTensors;
   static at::Tensor Make(float number) { return at::full({}, number); }
 };
 
