@@ -120,6 +120,17 @@ void ParameterTaps::Share(const Shares& shares, size_t optimizer_count) {
   batch_.Reserve(kKindsBeforeUpdate * most);
 }
 
+void ParameterTaps::Add(SiteKind kind, const Observation& at, const at::Tensor& tensor) {
+  SeenTensor seen = See(tensor);
+  if (seen.problem != nullptr) context_->reporter.Unmeasurable(kind, seen.problem);
+  batch_.Add(at, seen.view, seen.kept.defined() ? std::move(seen.kept) : tensor);
+}
+
+void ParameterTaps::ObserveBatch(Recorder& recorder) noexcept {
+  batch_.Observe(recorder);
+  batch_.Clear();
+}
+
 void ParameterTaps::Rebind(const std::vector<at::Tensor>& parameters, const Shares& shares) {
   std::vector<size_t> moved;
   for (size_t i = 0; i < taps_.size(); ++i)
@@ -163,7 +174,7 @@ void ParameterTaps::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& obje
     for (ParameterTap* tap : of_optimizer_[optimizer])
       if (tap->wanted) CollectBefore(*recorder, *tap, object, are_own_[optimizer]);
   });
-  batch_.Observe(*recorder);
+  ObserveBatch(*recorder);
 }
 
 void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, bool is_own) {
@@ -181,8 +192,7 @@ void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::
   if (wants_moments_ && !is_own) CollectDirection(recorder, tap, parameter, object);
   const SiteId origin = tap.site(SiteKind::kParamOrigin);
   if (origin != kNoSite && !is_inside)
-    batch_.Add(*context_, SiteKind::kParamOrigin, {origin, 0, kNoElement, tap.updates.Current(context_->step)},
-               parameter);
+    Add(SiteKind::kParamOrigin, {origin, 0, kNoElement, tap.updates.Current(context_->step)}, parameter);
 }
 
 // The gradient by which an update is made, and the un-reduced ones that belong to it.
@@ -195,7 +205,7 @@ void ParameterTaps::CollectGradient(Recorder& recorder, ParameterTap& tap, const
   }
   const SiteId reduced = tap.site(SiteKind::kGradReduced);
   if (reduced != kNoSite && parameter.grad().defined())
-    batch_.Add(*context_, SiteKind::kGradReduced, {reduced, 0, kNoElement, update}, parameter.grad());
+    Add(SiteKind::kGradReduced, {reduced, 0, kNoElement, update}, parameter.grad());
 }
 
 void ParameterTaps::CollectOwed(Recorder& recorder, size_t optimizer) {
@@ -211,9 +221,9 @@ void ParameterTaps::CollectState(ParameterTap& tap, const at::Tensor& parameter,
   const uint16_t update = tap.updates.Current(context_->step);
   const SiteId exp_avg = tap.site(SiteKind::kExpAvg);
   const SiteId exp_avg_sq = tap.site(SiteKind::kExpAvgSq);
-  if (exp_avg != kNoSite) batch_.Add(*context_, SiteKind::kExpAvg, {exp_avg, 0, kNoElement, update}, moments.exp_avg);
+  if (exp_avg != kNoSite) Add(SiteKind::kExpAvg, {exp_avg, 0, kNoElement, update}, moments.exp_avg);
   if (exp_avg_sq != kNoSite && moments.exp_avg_sq.defined())
-    batch_.Add(*context_, SiteKind::kExpAvgSq, {exp_avg_sq, 0, kNoElement, update}, moments.exp_avg_sq);
+    Add(SiteKind::kExpAvgSq, {exp_avg_sq, 0, kNoElement, update}, moments.exp_avg_sq);
 }
 
 void ParameterTaps::CollectDirection(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
@@ -258,7 +268,7 @@ void ParameterTaps::RepeatClosure(size_t optimizer) noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
   Guarded(*context_, "reading gradients within an update", [&] { CollectOwed(*recorder, optimizer); });
-  batch_.Observe(*recorder);
+  ObserveBatch(*recorder);
 }
 
 void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
@@ -272,11 +282,10 @@ void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
       if (updated == kNoSite || !std::exchange(tap->is_read, false)) continue;
       const at::Tensor parameter = tap->Lock();
       if (parameter.defined())
-        batch_.Add(*context_, SiteKind::kParamUpdated, {updated, 0, kNoElement, tap->updates.Current(context_->step)},
-                   parameter);
+        Add(SiteKind::kParamUpdated, {updated, 0, kNoElement, tap->updates.Current(context_->step)}, parameter);
     }
   });
-  batch_.Observe(*recorder);
+  ObserveBatch(*recorder);
 }
 
 void ParameterTaps::AbandonUpdate(size_t optimizer) noexcept {

@@ -131,7 +131,7 @@ void ParameterTap::SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t
   if (unreduced_.See(*context_, recorder, gradient, pass)) Saw(SiteKind::kGradUnreduced);
 }
 
-void TensorBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
+void ParameterBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
   const SeenTensor seen = context_->reader.Read(tensor.ptr());
   if (seen.problem != nullptr) {
     if (Ref values = context_->reader.SparseValues(tensor.ptr())) return Add(kind, tap, std::move(values));
@@ -144,16 +144,15 @@ void TensorBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
   const SiteId site = tap.site(kind);
   if (Recorder* const recorder = context_->recorder;
       recorder != nullptr && context_->late.Takes(*recorder, seen.view)) {
-    if (recorder->collects(context_->GroupOf(site)))
-      late_.push_back({kind, tap.At(kind), tensor.ptr(), seen.view, {}, false});
+    if (!recorder->collects(context_->GroupOf(site))) return;
+    late_.push_back({kind, tap.At(kind), tensor.ptr(), seen.view, {}, false});
+    kept_late_.push_back(std::move(tensor));
   } else {
-    at_.push_back(tap.At(kind));
-    views_.push_back(seen.view);
+    now_.Add(tap.At(kind), seen.view, std::move(tensor));
   }
-  kept_.push_back(std::move(tensor));
 }
 
-void TensorBatch::ObserveLate(Recorder& recorder, std::vector<LateItem> items) noexcept {
+void ParameterBatch::ObserveLate(Recorder& recorder, std::vector<LateItem> items) noexcept {
   if (items.empty()) return;
   Guarded(*context_, "measuring tensors on their device", [&] {
     context_->late.Measure(recorder, context_->groups, items.data(), items.size());
@@ -162,16 +161,14 @@ void TensorBatch::ObserveLate(Recorder& recorder, std::vector<LateItem> items) n
   });
 }
 
-void TensorBatch::Observe(Recorder& recorder) noexcept {
-  if (kept_.empty()) return;
+void ParameterBatch::Observe(Recorder& recorder) noexcept {
   // Taken out first: another thread may step while this one measures without the GIL.
-  const std::vector<Observation> at = std::exchange(at_, {});
-  const std::vector<TensorView> views = std::exchange(views_, {});
-  const std::vector<Ref> kept = std::exchange(kept_, {});
+  const front_end::TensorBatch<Ref> now = std::exchange(now_, {});
+  const std::vector<Ref> kept_late = std::exchange(kept_late_, {});
   ObserveLate(recorder, std::exchange(late_, {}));
-  if (at.empty()) return;
+  if (now.empty()) return;
   const nanobind::gil_scoped_release released;
-  recorder.ObserveBatch(at.data(), views.data(), at.size());
+  now.Observe(recorder);
 }
 
 namespace {

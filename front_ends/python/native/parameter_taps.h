@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "front_ends/python/native/context.h"
+#include "front_ends/shared/tensor_batch.h"
 #include "front_ends/shared/unreduced_rows.h"
 #include "front_ends/shared/update_counter.h"
 
@@ -79,10 +80,10 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
 // Defined with the bindings: the Python callable of OnAccumulated.
 Ref MakeCallable(std::shared_ptr<ParameterTap> tap);
 
-// Gathers tensors and hands them to the recorder in one go.
-class TensorBatch {
+// Gathers tensors of parameters: those that the recorder measures, and those that are measured on their device.
+class ParameterBatch {
  public:
-  explicit TensorBatch(Context* context) : context_(context) {}
+  explicit ParameterBatch(Context* context) : context_(context) {}
   void Add(SiteKind kind, ParameterTap& tap, Ref tensor);
   void Observe(Recorder& recorder) noexcept;
 
@@ -90,10 +91,9 @@ class TensorBatch {
   void ObserveLate(Recorder& recorder, std::vector<LateItem> items) noexcept;
 
   Context* const context_;
-  std::vector<Observation> at_;
-  std::vector<TensorView> views_;
+  front_end::TensorBatch<Ref> now_;
   std::vector<LateItem> late_;
-  std::vector<Ref> kept_;  // all of them
+  std::vector<Ref> kept_late_;  // their tensors
 };
 
 // Where the tensors of parameters are, as the framework keeps them: mappings from a parameter, None where it has no
@@ -125,7 +125,7 @@ class ParameterGroup {
   bool ObserveDirection(Recorder& recorder, const Observation& at, const Ref& gradient, const Ref& momentum);
 
   const std::shared_ptr<Context> context_;
-  TensorBatch batch_;
+  ParameterBatch batch_;
   std::vector<std::shared_ptr<ParameterTap>> taps_;
 };
 
