@@ -25,7 +25,7 @@ bool IsFault(int number) noexcept {
   return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
 }
 
-void Record(int number) noexcept {
+void NoteSignal(int number) noexcept {
   const ToldMonitors::Visit visit(&signal_monitors);
   visit.ForEach([number](Monitor* monitor) { monitor->ReportSignal(number); });
 }
@@ -33,7 +33,7 @@ void Record(int number) noexcept {
 // A faulting instruction faults again when the handler returns, so the process ends where it would have.
 void ActByDefault(int number, const siginfo_t* about, const struct sigaction& before) noexcept {
   ::sigaction(number, &before, nullptr);
-  Record(number);
+  NoteSignal(number);
   if (!IsFault(number) || about == nullptr || about->si_code <= 0) (void)::raise(number);
 }
 
@@ -43,7 +43,7 @@ void OnSignal(int number, siginfo_t* about, void* context) {
   const bool is_plain = (before.sa_flags & SA_SIGINFO) == 0;
   const bool is_default = is_plain && before.sa_handler == SIG_DFL;
   if (is_default) ActByDefault(number, about, before);
-  if (!is_default) Record(number);
+  if (!is_default) NoteSignal(number);
   errno = error;
   if (is_default) return;
   if (!is_plain) return before.sa_sigaction(number, about, context);

@@ -23,6 +23,10 @@ std::string TupleText(const int64_t* sizes, size_t count) {
   return text + (count == 1 ? ",)" : ")");
 }
 
+std::string DescribeView(const TensorView& view) {
+  return "size=" + TupleText(view.sizes.data(), static_cast<size_t>(view.ndim)) + ", dtype=" + DTypeName(view.dtype);
+}
+
 int StructureRecorder::AddForward(std::string key, PortStructure input, PortStructure output) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const ModuleStructure& module : modules_)

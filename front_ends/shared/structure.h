@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "stepwatch/module_structure.h"
+#include "stepwatch/tensor_view.h"
 
 namespace stepwatch::front_end {
 
 // Formats sizes as Python formats a tuple: (), (5,), (5, 4).
 std::string TupleText(const int64_t* sizes, size_t count);
+// "size=(5, 4), dtype=torch.float32"
+std::string DescribeView(const TensorView& view);
 
 // Collects the first call of every module, in order of completion. Thread-safe.
 class StructureRecorder {

@@ -71,16 +71,17 @@ void Context::Observe(Recorder& to, SiteKind kind, const Observation& at, const 
   if (Measure(to, kind, at, tensor, &record)) to.Enqueue(record);
 }
 
-void Context::AddUnfinished(std::shared_ptr<CallGradients> call, size_t count_max) {
+void Context::AddAnswered(std::shared_ptr<CallGradients> call) {
+  call->TellUnwatched();
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (unfinished_.size() < count_max) unfinished_.push_back(std::move(call));
+  if (answered_.size() < front_end::kAnsweredMax) answered_.push_back(std::move(call));
 }
 
 void Context::FinishCalls() noexcept {
   std::vector<std::shared_ptr<CallGradients>> calls;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    calls.swap(unfinished_);
+    calls.swap(answered_);
   }
   for (const std::shared_ptr<CallGradients>& call : calls) call->Finish();
 }

@@ -13,6 +13,7 @@
 #include "front_ends/shared/micro_batches.h"
 #include "front_ends/shared/reporter.h"
 #include "front_ends/shared/structure.h"
+#include "front_ends/shared/wanted_sites.h"
 #include "stepwatch/event.h"
 #include "stepwatch/recorder.h"
 
@@ -20,15 +21,21 @@ namespace at {
 class Tensor;
 }
 
+namespace stepwatch::front_end {
+template <class Tensors>
+class CallGradients;
+}
+
 namespace stepwatch::torch_front {
 
-class CallGradients;
-
-inline constexpr SiteId kNoSite = ~SiteId{0};
+struct TorchTensors;
+using CallGradients = front_end::CallGradients<TorchTensors>;
 
 // What is shared with other front ends.
 using front_end::CallCounter;
 using front_end::CallPosition;
+using front_end::kNoSite;
+using front_end::ModuleSites;
 using front_end::Reporter;
 using front_end::StepCounter;
 using front_end::StructureRecorder;
@@ -70,8 +77,9 @@ struct Context {
   }
   uint64_t calls_left_out() const noexcept { return calls_left_out_.load(std::memory_order_relaxed); }
 
-  // Keeps a call whose gradients have begun to arrive until the end of the step. At most `count_max` are kept.
-  void AddUnfinished(std::shared_ptr<CallGradients> call, size_t count_max);
+  // The first gradient of a call has come: gives the rows of inputs that no node takes, for which no later one can
+  // come, and keeps the call until the end of the step.
+  void AddAnswered(std::shared_ptr<CallGradients> call);
   // Finishes those calls. Step thread, at the end of the step.
   void FinishCalls() noexcept;
 
@@ -86,7 +94,7 @@ struct Context {
   std::atomic<bool> said_no_step_{false};
   std::atomic<bool> said_unreadable_{false};
   std::mutex mutex_;
-  std::vector<std::shared_ptr<CallGradients>> unfinished_;  // guarded by mutex_
+  std::vector<std::shared_ptr<CallGradients>> answered_;  // guarded by mutex_
 };
 
 // Runs something of ours on the training thread: whatever it throws ends here, told once.

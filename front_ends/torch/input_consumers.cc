@@ -37,7 +37,7 @@ std::vector<Consumer::Taken> TakenBy(const ag::Node& node, const std::vector<Inp
     if (!next[position].is_valid()) continue;
     for (const InputEdge& each : edges)
       if (each.edge == next[position] && (!each.of_base || IsCopySlices(node)))
-        taken.push_back({position, each.element, each.of_base});
+        taken.push_back({position, each.element, each.of_base, each.shape});
   }
   return taken;
 }
@@ -50,7 +50,8 @@ bool AppendEdges(const at::Tensor& input, uint16_t element, std::vector<InputEdg
   edges->push_back({std::move(edge), element, false});
   if (!IsWholeView(input)) return true;
   edge = ag::impl::gradient_edge(at::Tensor(input._base()));
-  if (edge.is_valid() && !Has(*edges, edge, /*of_base=*/true)) edges->push_back({std::move(edge), element, true});
+  if (edge.is_valid() && !Has(*edges, edge, /*of_base=*/true))
+    edges->push_back({std::move(edge), element, true, input.sizes().vec()});
   return true;
 }
 

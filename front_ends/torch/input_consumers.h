@@ -24,6 +24,7 @@ struct InputEdge {
   // `edge` belongs to the base that the input is a view of, whole. A module that writes into such an input puts a
   // CopySlices node between the base and its history, and that node takes the gradient in the base's shape.
   bool of_base = false;
+  std::vector<int64_t> shape{};  // of the input, beside `of_base`
 };
 
 // Appends the edges of one input, which requires a gradient. An edge that is in the list already is left out: autograd
@@ -36,6 +37,7 @@ struct Consumer {
     size_t position = 0;  // among the gradients that the node computes
     uint16_t element = 0;
     bool of_base = false;
+    std::vector<int64_t> shape{};
   };
   NodePtr node;
   std::vector<Taken> taken;

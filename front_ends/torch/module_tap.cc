@@ -22,6 +22,7 @@ using torch_front::Context;
 using torch_front::DescribeTensor;
 using torch_front::InputEdge;
 using torch_front::kNoSite;
+using torch_front::ModuleSites;
 
 TapPoint::~TapPoint() {
   if (attached_ != nullptr) attached_->PointDied();
@@ -152,7 +153,7 @@ void ForwardCall::Frame::ReadInput(const at::Tensor& input, uint16_t element) {
   }
   if (structure != nullptr) input_structure.elements.push_back(DescribeTensor(input));
   if (gradients == nullptr) return;
-  gradients->ExpectInput(element, input);
+  gradients->ExpectInput(element);
   if (input.requires_grad()) torch_front::AppendEdges(input, element, &edges);
 }
 
@@ -194,14 +195,14 @@ void ForwardCall::Frame::WatchInputs(const OutputList& outputs) {
     const auto returned = std::find_if(edges.begin(), edges.end(),
                                        [&edge](const InputEdge& each) { return !each.of_base && each.edge == edge; });
     if (returned != edges.end()) {
-      gradients->HangOnReturnedInput(*output, returned->element);
+      torch_front::HangOnReturnedInput(*output, returned->element, gradients);
       edges.erase(returned);
     } else {
       roots.push_back(edge.function);
     }
   }
   for (const torch_front::Consumer& consumer : torch_front::FindConsumers(std::move(roots), edges, first_sequence))
-    gradients->HangOn(consumer);
+    torch_front::HangOn(consumer, gradients);
   edges.clear();
 }
 
@@ -210,7 +211,7 @@ void ForwardCall::Frame::WatchOutputs(const OutputList& outputs) {
   for (size_t i = 0; i < outputs.tensors.size(); ++i) {
     const at::Tensor* output = outputs.tensors[i];
     if (output == nullptr || !output->requires_grad() || output->is_leaf()) continue;
-    gradients->HangOnOutput(*output, ElementOf(i, outputs.tensors.size()));
+    torch_front::HangOnOutput(*output, ElementOf(i, outputs.tensors.size()), gradients);
   }
 }
 

@@ -17,17 +17,6 @@ namespace detail {
 class ForwardCall;
 }
 
-struct ModuleSites {
-  SiteId input = torch_front::kNoSite;
-  SiteId output = torch_front::kNoSite;
-  SiteId input_grad = torch_front::kNoSite;
-  SiteId output_grad = torch_front::kNoSite;
-  GroupSet groups = 0;  // of these sites
-
-  bool any_grad() const { return input_grad != torch_front::kNoSite || output_grad != torch_front::kNoSite; }
-  bool any() const { return input != torch_front::kNoSite || output != torch_front::kNoSite || any_grad(); }
-};
-
 class ModuleTap {
  public:
   // `root_entries` counts for the whole chunk how often its root was entered. `key` names the module in
@@ -48,7 +37,7 @@ class ModuleTap {
   void PointDied() noexcept { point_ = nullptr; }
 
   // Between steps. Armed, each forward comes by here; otherwise it costs one load.
-  ModuleSites& sites() { return sites_; }
+  torch_front::ModuleSites& sites() { return sites_; }
   void Arm(bool armed) noexcept;
   bool is_root() const { return is_root_; }
   const std::string& key() const { return key_; }
@@ -67,7 +56,7 @@ class ModuleTap {
   const bool is_root_;
   const uint32_t index_;
   TapPoint* point_;
-  ModuleSites sites_;
+  torch_front::ModuleSites sites_;
   torch_front::CallCounter calls_;
   std::atomic<bool> was_called_{false};
 };

@@ -50,11 +50,7 @@ void ModuleTaps::Swap(const RecordLayout* layout) noexcept {
     const bool is_actv = site.kind == SiteKind::kActv;
     if (!is_actv && site.kind != SiteKind::kActvGrad) continue;
     if (site.owner >= taps_.size() || taps_[site.owner] == nullptr) continue;
-    ModuleSites& sites = taps_[site.owner]->sites();
-    const bool is_input = site.port == Port::kInput;
-    SiteId& id = is_actv ? (is_input ? sites.input : sites.output) : (is_input ? sites.input_grad : sites.output_grad);
-    id = static_cast<SiteId>(i);
-    sites.groups |= GroupSet{1} << site.group;
+    taps_[site.owner]->sites().Add(site, static_cast<SiteId>(i));
     rows += is_actv;
   }
   context_->SetPlacesWithoutGradient(rows * static_cast<size_t>(context_->grad_acc_steps));

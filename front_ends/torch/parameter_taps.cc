@@ -9,41 +9,11 @@
 #include <unordered_map>
 #include <utility>
 
+#include "front_ends/shared/update_counter.h"
 #include "front_ends/torch/tensor_view.h"
 #include "front_ends/torch/unreduced_gradient.h"
 
 namespace stepwatch::torch_front {
-
-// The updates of one parameter in one step. Rows of further updates have their number as that of a call.
-class UpdateCounter {
- public:
-  // Returns how many this step has seen before, and whether this one repeats another.
-  uint16_t Begin(uint32_t step) noexcept {
-    if (step_ != step) {
-      step_ = step;
-      begun_ = 0;
-      has_failed_ = false;
-    }
-    current_ = begun_ | (has_failed_ ? kRepeatedUpdate : uint16_t{0});
-    has_failed_ = false;
-    if (begun_ < kUpdatesMax) ++begun_;
-    return current_;
-  }
-  void Abandon(uint32_t step) noexcept {
-    if (step_ != step || begun_ == 0) return;
-    --begun_;
-    has_failed_ = true;
-  }
-  uint16_t current() const { return current_; }
-
- private:
-  static constexpr uint16_t kUpdatesMax = 0x7ffe;
-
-  uint32_t step_ = 0;
-  uint16_t begun_ = 0;
-  uint16_t current_ = 0;
-  bool has_failed_ = false;  // the last one
-};
 
 struct ParameterTap {
   ParameterTap(const std::shared_ptr<Context>& context, const at::Tensor& parameter)
@@ -58,21 +28,21 @@ struct ParameterTap {
   at::Tensor Lock() const { return at::Tensor(weak.lock()); }
   bool Is(const at::Tensor& tensor) const { return weak._unsafe_get_target() == tensor.unsafeGetTensorImpl(); }
   // Until a plan says more.
-  void WantNothing() noexcept {
+  void WantNothing(Recorder* recorder) noexcept {
     sites.fill(kNoSite);
     wanted = is_read = owes_gradient = false;
-    unreduced->Want(kNoSite, false);
+    unreduced->rows.Want(recorder, kNoSite, false);
   }
   void TakeOff() noexcept { unreduced->TakeOff(Lock()); }
   void HangIfWanted() {
-    if (!unreduced->wanted() || unreduced->IsHung()) return;
+    if (!unreduced->rows.wanted() || unreduced->IsHung()) return;
     if (const at::Tensor parameter = Lock(); parameter.defined()) unreduced->Hang(parameter);
   }
 
   WeakTensor weak;
   std::array<SiteId, kSiteKindCount> sites;
   const std::shared_ptr<UnreducedGradient> unreduced;
-  UpdateCounter updates;
+  front_end::UpdateCounter updates;
   bool wanted = false;
   bool is_read = false;        // in the update that is under way
   bool owes_gradient = false;  // the update has begun, and its gradient may not be there yet
@@ -133,7 +103,7 @@ void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const Share
       taps_.push_back(std::make_unique<ParameterTap>(context_, parameter));
     } else {
       taps_.push_back(std::move(found->second));
-      taps_.back()->WantNothing();
+      taps_.back()->WantNothing(context_->recorder);
       known.erase(found);
     }
   }
@@ -148,6 +118,17 @@ void ParameterTaps::Share(const Shares& shares, size_t optimizer_count) {
   size_t most = 0;
   for (const auto& list : of_optimizer_) most = std::max(most, list.size());
   batch_.Reserve(kKindsBeforeUpdate * most);
+}
+
+void ParameterTaps::Add(SiteKind kind, const Observation& at, const at::Tensor& tensor) {
+  SeenTensor seen = See(tensor);
+  if (seen.problem != nullptr) context_->reporter.Unmeasurable(kind, seen.problem);
+  batch_.Add(at, seen.view, seen.kept.defined() ? std::move(seen.kept) : tensor);
+}
+
+void ParameterTaps::ObserveBatch(Recorder& recorder) noexcept {
+  batch_.Observe(recorder);
+  batch_.Clear();
 }
 
 void ParameterTaps::Rebind(const std::vector<at::Tensor>& parameters, const Shares& shares) {
@@ -168,7 +149,7 @@ bool ParameterTaps::IsBound(size_t parameter, const at::Tensor& tensor) const {
 
 void ParameterTaps::Swap(const RecordLayout* layout) noexcept {
   active_ = wants_moments_ = false;
-  for (auto& tap : taps_) tap->WantNothing();
+  for (auto& tap : taps_) tap->WantNothing(context_->recorder);
   for (size_t i = 0; layout != nullptr && i < layout->sites.size(); ++i) {
     const PlannedSite& site = layout->sites[i];
     if (OwnerOf(site.kind) != SiteOwner::kParameter || site.owner >= taps_.size()) continue;
@@ -177,9 +158,10 @@ void ParameterTaps::Swap(const RecordLayout* layout) noexcept {
     wants_moments_ = wants_moments_ || IsMomentKind(site.kind);
   }
   for (auto& tap : taps_) {
-    UnreducedGradient& unreduced = *tap->unreduced;
-    unreduced.Want(tap->site(SiteKind::kGradUnreduced), layout != nullptr && layout->micro_step_in_grad_unreduced);
-    if (!unreduced.wanted()) tap->TakeOff();
+    front_end::UnreducedRows& rows = tap->unreduced->rows;
+    rows.Want(context_->recorder, tap->site(SiteKind::kGradUnreduced),
+              layout != nullptr && layout->micro_step_in_grad_unreduced);
+    if (!rows.wanted()) tap->TakeOff();
     Guarded(*context_, "hooking a gradient", [&] { tap->HangIfWanted(); });
   }
 }
@@ -192,7 +174,7 @@ void ParameterTaps::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& obje
     for (ParameterTap* tap : of_optimizer_[optimizer])
       if (tap->wanted) CollectBefore(*recorder, *tap, object, are_own_[optimizer]);
   });
-  batch_.Observe(*recorder);
+  ObserveBatch(*recorder);
 }
 
 void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, bool is_own) {
@@ -210,16 +192,20 @@ void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::
   if (wants_moments_ && !is_own) CollectDirection(recorder, tap, parameter, object);
   const SiteId origin = tap.site(SiteKind::kParamOrigin);
   if (origin != kNoSite && !is_inside)
-    batch_.Add(*context_, SiteKind::kParamOrigin, {origin, 0, kNoElement, tap.updates.current()}, parameter);
+    Add(SiteKind::kParamOrigin, {origin, 0, kNoElement, tap.updates.Current(context_->step)}, parameter);
 }
 
 // The gradient by which an update is made, and the un-reduced ones that belong to it.
 void ParameterTaps::CollectGradient(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter) {
-  const uint16_t update = tap.updates.current();
-  if (tap.unreduced->wanted()) tap.unreduced->BeginUpdate(recorder, update);
+  const uint32_t step = context_->step;
+  const uint16_t update = tap.updates.Current(step);
+  if (front_end::UnreducedRows& rows = tap.unreduced->rows; rows.wanted()) {
+    (void)rows.EnqueueKept(recorder, step);
+    rows.BeginUpdate(step, update);
+  }
   const SiteId reduced = tap.site(SiteKind::kGradReduced);
   if (reduced != kNoSite && parameter.grad().defined())
-    batch_.Add(*context_, SiteKind::kGradReduced, {reduced, 0, kNoElement, update}, parameter.grad());
+    Add(SiteKind::kGradReduced, {reduced, 0, kNoElement, update}, parameter.grad());
 }
 
 void ParameterTaps::CollectOwed(Recorder& recorder, size_t optimizer) {
@@ -232,12 +218,12 @@ void ParameterTaps::CollectOwed(Recorder& recorder, size_t optimizer) {
 void ParameterTaps::CollectState(ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object) {
   const Moments moments = MomentsOf(object, parameter);
   if (!moments.exp_avg.defined()) return;
-  const uint16_t update = tap.updates.current();
+  const uint16_t update = tap.updates.Current(context_->step);
   const SiteId exp_avg = tap.site(SiteKind::kExpAvg);
   const SiteId exp_avg_sq = tap.site(SiteKind::kExpAvgSq);
-  if (exp_avg != kNoSite) batch_.Add(*context_, SiteKind::kExpAvg, {exp_avg, 0, kNoElement, update}, moments.exp_avg);
+  if (exp_avg != kNoSite) Add(SiteKind::kExpAvg, {exp_avg, 0, kNoElement, update}, moments.exp_avg);
   if (exp_avg_sq != kNoSite && moments.exp_avg_sq.defined())
-    batch_.Add(*context_, SiteKind::kExpAvgSq, {exp_avg_sq, 0, kNoElement, update}, moments.exp_avg_sq);
+    Add(SiteKind::kExpAvgSq, {exp_avg_sq, 0, kNoElement, update}, moments.exp_avg_sq);
 }
 
 void ParameterTaps::CollectDirection(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
@@ -249,7 +235,8 @@ void ParameterTaps::CollectDirection(Recorder& recorder, ParameterTap& tap, cons
   const SeenTensor momentum = See(moments.exp_avg);
   const char* problem = gradient.problem != nullptr ? gradient.problem : momentum.problem;
   if (problem != nullptr) context_->reporter.Unmeasurable(SiteKind::kMgDirection, problem);
-  recorder.ObserveAgreement({direction, 0, kNoElement, tap.updates.current()}, gradient.view, momentum.view);
+  recorder.ObserveAgreement({direction, 0, kNoElement, tap.updates.Current(context_->step)}, gradient.view,
+                            momentum.view);
 }
 
 void ParameterTaps::SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer) {
@@ -281,7 +268,7 @@ void ParameterTaps::RepeatClosure(size_t optimizer) noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
   Guarded(*context_, "reading gradients within an update", [&] { CollectOwed(*recorder, optimizer); });
-  batch_.Observe(*recorder);
+  ObserveBatch(*recorder);
 }
 
 void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
@@ -290,15 +277,15 @@ void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
   Guarded(*context_, "reading parameters after the update", [&] {
     CollectOwed(*recorder, optimizer);
     for (ParameterTap* tap : of_optimizer_[optimizer]) {
-      tap->unreduced->EndUpdate();
+      tap->unreduced->rows.EndUpdate(context_->step);
       const SiteId updated = tap->site(SiteKind::kParamUpdated);
       if (updated == kNoSite || !std::exchange(tap->is_read, false)) continue;
       const at::Tensor parameter = tap->Lock();
       if (parameter.defined())
-        batch_.Add(*context_, SiteKind::kParamUpdated, {updated, 0, kNoElement, tap->updates.current()}, parameter);
+        Add(SiteKind::kParamUpdated, {updated, 0, kNoElement, tap->updates.Current(context_->step)}, parameter);
     }
   });
-  batch_.Observe(*recorder);
+  ObserveBatch(*recorder);
 }
 
 void ParameterTaps::AbandonUpdate(size_t optimizer) noexcept {
@@ -306,14 +293,14 @@ void ParameterTaps::AbandonUpdate(size_t optimizer) noexcept {
   for (ParameterTap* tap : of_optimizer_[optimizer]) {
     tap->owes_gradient = false;
     tap->updates.Abandon(step);
-    tap->unreduced->AbandonUpdate();
+    tap->unreduced->rows.AbandonUpdate(step);
   }
 }
 
 void ParameterTaps::BeforeEndOfStep() noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
-  for (auto& tap : taps_) tap->unreduced->EndStep(*recorder);
+  for (auto& tap : taps_) (void)tap->unreduced->rows.EndStep(*recorder, context_->step);
   Guarded(*context_, "hooking a gradient", [&] {
     for (auto& tap : taps_) tap->HangIfWanted();  // somebody else has taken the place of the hook
   });

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "front_ends/shared/tensor_batch.h"
 #include "front_ends/torch/context.h"
 #include "front_ends/torch/model_index.h"
 #include "front_ends/torch/model_snapshot.h"
-#include "front_ends/torch/tensor_batch.h"
 #include "stepwatch/record_layout.h"
 
 namespace torch::optim {
@@ -54,6 +54,8 @@ class ParameterTaps {
 
  private:
   void Share(const Shares& shares, size_t optimizer_count);
+  void Add(SiteKind kind, const Observation& at, const at::Tensor& tensor);
+  void ObserveBatch(Recorder& recorder) noexcept;
   void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, bool is_own);
   void CollectGradient(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter);
   void CollectOwed(Recorder& recorder, size_t optimizer);
@@ -70,7 +72,8 @@ class ParameterTaps {
   Shares shares_;
   bool said_no_optimizer_ = false;
   std::vector<bool> said_no_moments_;  // by optimizer
-  TensorBatch batch_;                  // of the optimizer that is stepping
+  // Of the optimizer that is stepping.
+  front_end::TensorBatch<at::Tensor> batch_;
   bool active_ = false;
   bool wants_moments_ = false;
 };

@@ -35,13 +35,6 @@ class UnreducedGradient::Hook final : public ag::PostAccumulateGradHook {
   std::unique_ptr<PostAccumulateGradHook> next_;
 };
 
-void UnreducedGradient::Want(SiteId site, bool each_micro_batch) noexcept {
-  DiscardKept();
-  site_ = site;
-  each_ = each_micro_batch;
-  is_updating_ = false;
-}
-
 void UnreducedGradient::Hang(const at::Tensor& parameter) {
   if (hook_ != nullptr || !parameter.is_leaf()) return;
   std::unique_ptr<ag::PostAccumulateGradHook> next;
@@ -54,7 +47,7 @@ void UnreducedGradient::Hang(const at::Tensor& parameter) {
 
 // A hook that somebody else has wrapped stays, and does nothing.
 void UnreducedGradient::TakeOff(const at::Tensor& parameter) noexcept {
-  DiscardKept();
+  rows.Discard(context_->recorder.load(std::memory_order_acquire));
   if (hook_ == nullptr || !parameter.defined()) return;
   std::unique_ptr<ag::PostAccumulateGradHook>& place = ag::impl::post_acc_grad_hooks(parameter);
   if (place.get() == hook_) place = hook_->TakeNext();
@@ -63,66 +56,15 @@ void UnreducedGradient::TakeOff(const at::Tensor& parameter) noexcept {
 
 void UnreducedGradient::OnAccumulated(const at::Tensor& parameter) noexcept {
   Guarded(*context_, "the hook of an un-reduced gradient", [&] {
-    if (!wanted()) return;
-    const uint32_t step = context_->step.load(std::memory_order_relaxed);
-    const uint32_t passes = passes_.Add(step);
-    if (is_updating_) return;
-    context_->NotePasses(passes);
+    if (!rows.wanted()) return;
+    const uint32_t pass = rows.CountPass(context_->step.load(std::memory_order_relaxed));
+    // Passes within an update are those of a closure that the optimizer runs again: the gradient of its first run is
+    // there when the update begins, and no rows come of the others.
+    if (rows.is_updating()) return;
+    context_->NotePasses(pass);
     Recorder* const recorder = context_->Collecting();
-    if (recorder == nullptr || !parameter.grad().defined()) return;
-    const Updates updates = UpdatesOf(step);
-    Observe(*recorder, parameter.grad(), passes - updates.passes, updates.begun);
+    if (recorder != nullptr && parameter.grad().defined()) (void)rows.See(*context_, *recorder, parameter.grad(), pass);
   });
-}
-
-void UnreducedGradient::Observe(Recorder& recorder, const at::Tensor& gradient, uint32_t pass, uint16_t update) {
-  DiscardKept();
-  const auto announced = static_cast<uint32_t>(context_->grad_acc_steps);
-  const uint32_t micro_step = (each_ ? pass : std::min(pass, announced)) - 1;
-  const Observation at{site_, static_cast<int32_t>(micro_step), kNoElement, update};
-  if (each_ || (update == 0 && pass % announced == 0)) {
-    context_->Observe(recorder, SiteKind::kGradUnreduced, at, gradient);
-  } else if (Record record; context_->Measure(recorder, SiteKind::kGradUnreduced, at, gradient, &record)) {
-    kept_ = record;
-    kept_step_ = context_->step.load(std::memory_order_relaxed);
-  }
-}
-
-void UnreducedGradient::BeginUpdate(Recorder& recorder, uint16_t update) noexcept {
-  EnqueueKept(recorder);
-  const uint32_t step = context_->step.load(std::memory_order_relaxed);
-  updates_ = {step, passes_.Count(step), static_cast<uint16_t>((update & ~kRepeatedUpdate) + 1)};
-  is_updating_ = true;
-}
-
-void UnreducedGradient::EndUpdate() noexcept {
-  is_updating_ = false;
-  updates_.passes = passes_.Count(updates_.step);
-}
-
-void UnreducedGradient::AbandonUpdate() noexcept {
-  if (is_updating_) --updates_.begun;
-  EndUpdate();
-}
-
-// After an update, passes that no other update follows are those of another network's loss.
-void UnreducedGradient::EndStep(Recorder& recorder) noexcept {
-  const uint32_t step = context_->step.load(std::memory_order_relaxed);
-  if (UpdatesOf(step).begun > 0) return DiscardKept();
-  EnqueueKept(recorder);
-}
-
-void UnreducedGradient::EnqueueKept(Recorder& recorder) noexcept {
-  if (!kept_) return;
-  if (kept_step_ != context_->step.load(std::memory_order_relaxed)) return DiscardKept();
-  recorder.Enqueue(*kept_);
-  kept_.reset();
-}
-
-void UnreducedGradient::DiscardKept() noexcept {
-  Recorder* const recorder = context_->recorder.load(std::memory_order_acquire);
-  if (kept_ && recorder != nullptr) recorder->Discard(*kept_);
-  kept_.reset();
 }
 
 }  // namespace stepwatch::torch_front

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "front_ends/python/native/call_gradients.h"
+
 namespace stepwatch::python {
 namespace {
 
@@ -81,6 +83,10 @@ bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, PyObje
   if (!MeasureView(to, at, seen.view, record)) return false;
   measured.Add(tensor, contents, *record);
   return true;
+}
+
+void Context::AddAnswered(std::shared_ptr<AnsweredCall> call) {
+  if (answered.size() < front_end::kAnsweredMax) answered.push_back(std::move(call));
 }
 
 void Context::ReportStillClock(uint32_t passes) noexcept {

@@ -16,14 +16,22 @@
 #include "front_ends/shared/micro_batches.h"
 #include "front_ends/shared/reporter.h"
 #include "front_ends/shared/structure.h"
+#include "front_ends/shared/wanted_sites.h"
 #include "stepwatch/event.h"
 #include "stepwatch/recorder.h"
 
+namespace stepwatch::front_end {
+template <class Tensors>
+class CallGradients;
+}
+
 namespace stepwatch::python {
 
-inline constexpr SiteId kNoSite = ~SiteId{0};
+using front_end::kNoSite;
+using front_end::ModuleSites;
 
-class CallGradients;
+struct PythonTensors;
+using AnsweredCall = front_end::CallGradients<PythonTensors>;
 
 struct Context {
   explicit Context(PyObject* torch);
@@ -45,6 +53,9 @@ struct Context {
   // The number that the next node of the graph gets in this thread; -1 where torch does not tell.
   long NextSequence() const;
 
+  // The first gradient of a call has come: keeps the call until the end of the step.
+  void AddAnswered(std::shared_ptr<AnsweredCall> call);
+
   // Reports once that no step has ended for so many backward passes, and what helps.
   void ReportStillClock(uint32_t passes) noexcept;
 
@@ -57,7 +68,7 @@ struct Context {
   front_end::StepCounter marks;                                // begin_micro_batch
   std::vector<std::unique_ptr<front_end::StepCounter>> roots;  // entries of each chunk's root module
   std::shared_ptr<front_end::StructureRecorder> structure;     // while print_struct wants one
-  std::vector<std::shared_ptr<CallGradients>> answered;        // calls of this step that a gradient has reached
+  std::vector<std::shared_ptr<AnsweredCall>> answered;         // calls of this step that a gradient has reached
   front_end::Reporter reporter;
   TensorReader reader;
   const Names names;

@@ -17,8 +17,13 @@ ParameterTap::ParameterTap(std::shared_ptr<Context> context, PyObject* parameter
   WantNothing();
 }
 
+void ParameterTap::Want(SiteKind kind, SiteId site, bool each_micro_batch) {
+  sites_[static_cast<size_t>(kind)] = site;
+  if (kind == SiteKind::kGradUnreduced) unreduced_.Want(context_->recorder, site, each_micro_batch);
+}
+
 void ParameterTap::WantNothing() {
-  DiscardKept();
+  unreduced_.Want(context_->recorder, kNoSite, false);
   sites_.fill(kNoSite);
   seen_ = empty_ = 0;
 }
@@ -48,21 +53,21 @@ Recorder* ParameterTap::RecorderOfUnreduced() const {
 
 // A loop may update by methods that nobody follows, or by an optimizer that the monitor was never handed.
 uint32_t ParameterTap::CountPass() noexcept {
-  const uint32_t count = calls_.Add(context_->step);
+  const uint32_t count = unreduced_.CountPass(context_->step);
   if (count == kPassesWithoutStep * static_cast<uint32_t>(std::max(context_->grad_acc_steps, kPassesMin)))
     context_->ReportStillClock(count);
   return count;
 }
 
 bool ParameterTap::ReadsIncoming() const {
-  return !each_ && context_->grad_acc_steps == 1 && !late_hook_;
+  return !unreduced_.each_micro_batch() && context_->grad_acc_steps == 1 && !late_hook_;
 }
 
 void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
   Guarded(*context_, "the hook of an incoming gradient", [&] {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr || late_hook_) return;
-    if (!each_ && context_->grad_acc_steps == 1 && !Gradient()) {
+    if (!unreduced_.each_micro_batch() && context_->grad_acc_steps == 1 && !Gradient()) {
       SeeUnreduced(*recorder, gradient, CountPass());
       return;
     }
@@ -108,62 +113,25 @@ void ParameterTap::OnReduction(PyObject* gradient, bool is_last) noexcept {
   Guarded(*context_, "a gradient that is about to be reduced", [&] {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr) return;
-    const uint32_t seen = is_last ? calls_.Count(context_->step) : 0;
-    if (seen != 0 && EndsPass(PassesSinceUpdate(seen))) return;
+    const uint32_t seen = is_last ? unreduced_.CountOfPasses(context_->step) : 0;
+    if (seen != 0 && unreduced_.EndsSeries(context_->step, seen, context_->grad_acc_steps)) return;
     SeeUnreduced(*recorder, gradient, seen == 0 ? CountPass() : seen);
   });
 }
 
 void ParameterTap::CatchUp(Recorder& recorder) {
-  if (!kept_) return;
-  if (kept_step_ != context_->step) return DiscardKept();
-  recorder.Enqueue(*kept_);
-  kept_.reset();
-  Saw(SiteKind::kGradUnreduced);
+  if (unreduced_.EnqueueKept(recorder, context_->step)) Saw(SiteKind::kGradUnreduced);
 }
 
 void ParameterTap::EndStep(Recorder& recorder) {
-  if (updates_.Count(context_->step) > 0) return DiscardKept();
-  CatchUp(recorder);
+  if (unreduced_.EndStep(recorder, context_->step)) Saw(SiteKind::kGradUnreduced);
 }
 
-void ParameterTap::DiscardKept() noexcept {
-  if (kept_ && context_->recorder != nullptr) context_->recorder->Discard(*kept_);
-  kept_.reset();
+void ParameterTap::SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t pass) {
+  if (unreduced_.See(*context_, recorder, gradient, pass)) Saw(SiteKind::kGradUnreduced);
 }
 
-bool ParameterTap::EndsPass(uint32_t passes) const {
-  return each_ || passes % static_cast<uint32_t>(context_->grad_acc_steps) == 0;
-}
-
-uint32_t ParameterTap::PassesSinceUpdate(uint32_t count) const {
-  return passes_updated_.step == context_->step ? count - std::min(passes_updated_.passes, count - 1) : count;
-}
-
-Observation ParameterTap::AtUnreduced(uint32_t passes) const {
-  const auto announced = static_cast<uint32_t>(context_->grad_acc_steps);
-  const uint32_t micro_step = (each_ ? passes : std::min(passes, announced)) - 1;
-  const uint32_t begun = updates_.Count(context_->step);
-  const uint32_t ended = begun > 0 && is_updating_ ? begun - 1 : begun;
-  return {site(SiteKind::kGradUnreduced), static_cast<int32_t>(micro_step), kNoElement,
-          static_cast<uint16_t>(std::min(ended, kUpdatesMax))};
-}
-
-// A step may have more backward passes than it was said to have micro-batches: the last one before an update counts.
-void ParameterTap::SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count) {
-  DiscardKept();
-  const uint32_t passes = PassesSinceUpdate(count);
-  const Observation at = AtUnreduced(passes);
-  if (each_ || (EndsPass(passes) && (at.call == 0 || is_updating_))) {
-    context_->Observe(recorder, SiteKind::kGradUnreduced, at, gradient);
-    Saw(SiteKind::kGradUnreduced);
-  } else if (Record record; context_->Measure(recorder, SiteKind::kGradUnreduced, at, gradient, &record)) {
-    kept_ = record;
-    kept_step_ = context_->step;
-  }
-}
-
-void TensorBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
+void ParameterBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
   const SeenTensor seen = context_->reader.Read(tensor.ptr());
   if (seen.problem != nullptr) {
     if (Ref values = context_->reader.SparseValues(tensor.ptr())) return Add(kind, tap, std::move(values));
@@ -176,16 +144,15 @@ void TensorBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
   const SiteId site = tap.site(kind);
   if (Recorder* const recorder = context_->recorder;
       recorder != nullptr && context_->late.Takes(*recorder, seen.view)) {
-    if (recorder->collects(context_->GroupOf(site)))
-      late_.push_back({kind, tap.At(kind), tensor.ptr(), seen.view, {}, false});
+    if (!recorder->collects(context_->GroupOf(site))) return;
+    late_.push_back({kind, tap.At(kind), tensor.ptr(), seen.view, {}, false});
+    kept_late_.push_back(std::move(tensor));
   } else {
-    at_.push_back(tap.At(kind));
-    views_.push_back(seen.view);
+    now_.Add(tap.At(kind), seen.view, std::move(tensor));
   }
-  kept_.push_back(std::move(tensor));
 }
 
-void TensorBatch::ObserveLate(Recorder& recorder, std::vector<LateItem> items) noexcept {
+void ParameterBatch::ObserveLate(Recorder& recorder, std::vector<LateItem> items) noexcept {
   if (items.empty()) return;
   Guarded(*context_, "measuring tensors on their device", [&] {
     context_->late.Measure(recorder, context_->groups, items.data(), items.size());
@@ -194,16 +161,14 @@ void TensorBatch::ObserveLate(Recorder& recorder, std::vector<LateItem> items) n
   });
 }
 
-void TensorBatch::Observe(Recorder& recorder) noexcept {
-  if (kept_.empty()) return;
+void ParameterBatch::Observe(Recorder& recorder) noexcept {
   // Taken out first: another thread may step while this one measures without the GIL.
-  const std::vector<Observation> at = std::exchange(at_, {});
-  const std::vector<TensorView> views = std::exchange(views_, {});
-  const std::vector<Ref> kept = std::exchange(kept_, {});
+  const front_end::TensorBatch<Ref> now = std::exchange(now_, {});
+  const std::vector<Ref> kept_late = std::exchange(kept_late_, {});
   ObserveLate(recorder, std::exchange(late_, {}));
-  if (at.empty()) return;
+  if (now.empty()) return;
   const nanobind::gil_scoped_release released;
-  recorder.ObserveBatch(at.data(), views.data(), at.size());
+  now.Observe(recorder);
 }
 
 namespace {

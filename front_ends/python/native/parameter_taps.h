@@ -1,14 +1,14 @@
 // Gradients, weights and optimizer state of the watched parameters, read around the optimizer's step.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <atomic>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "front_ends/python/native/context.h"
+#include "front_ends/shared/tensor_batch.h"
+#include "front_ends/shared/unreduced_rows.h"
+#include "front_ends/shared/update_counter.h"
 
 namespace stepwatch::python {
 
@@ -18,11 +18,10 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   // close a circle through its hooks. `main_grad`: the gradient is read from `parameter.main_grad` where there is one.
   ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad);
 
-  void Want(SiteKind kind, SiteId site) { sites_[static_cast<size_t>(kind)] = site; }
+  void Want(SiteKind kind, SiteId site, bool each_micro_batch);
   void WantNothing();
   SiteId site(SiteKind kind) const { return sites_[static_cast<size_t>(kind)]; }
   bool wanted() const;
-  void set_each_micro_batch(bool each) { each_ = each; }
   PyObject* parameter() const { return parameter_; }
   // What has become of a kind since the wishes came: a row, or nothing because the tensor has no element on this rank.
   void Saw(SiteKind kind) { seen_ |= 1u << static_cast<int>(kind); }
@@ -45,32 +44,18 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   bool ReadsIncoming() const;
   // Takes off the hook that OnIncoming has put on, if any.
   void TakeOffLateHook() noexcept;
-  // Another update of it is about to begin. Those of one training step are numbered from 0, and what is read around one
-  // has its number as the call; the drain numbers them anew when the last is known.
-  void BeginUpdate() noexcept {
-    update_ = static_cast<uint16_t>(std::min(updates_.Add(context_->step), kUpdatesMax) - 1);
-    if (std::exchange(failed_in_, kNoStep) == context_->step) update_ |= kRepeatedUpdate;
-    is_updating_ = true;
-  }
+  // Another update of it is about to begin.
+  void BeginUpdate() noexcept { unreduced_.BeginUpdate(context_->step, updates_.Begin(context_->step)); }
   // The one that has begun has failed: the next one repeats it.
   void AbandonUpdate() noexcept {
-    if (updates_.Count(context_->step) == 0) return;
-    (void)updates_.Add(context_->step, ~uint32_t{0});
-    failed_in_ = context_->step;
-    EndUpdate();
+    updates_.Abandon(context_->step);
+    unreduced_.AbandonUpdate(context_->step);
   }
-  // Gradients from here on belong to the next update; those before belong to this one, which may repeat its closure.
-  void EndUpdate() noexcept {
-    is_updating_ = false;
-    passes_updated_ = {context_->step, calls_.Count(context_->step)};
-  }
-  Observation At(SiteKind kind) const noexcept {
-    return {site(kind), 0, kNoElement, updates_.Count(context_->step) == 0 ? uint16_t{0} : update_};
-  }
+  void EndUpdate() noexcept { unreduced_.EndUpdate(context_->step); }
+  Observation At(SiteKind kind) const noexcept { return {site(kind), 0, kNoElement, updates_.Current(context_->step)}; }
   // At the entry of the optimizer's step: enqueues what the last pass before it has left.
   void CatchUp(Recorder& recorder);
-  // The same at the end of a step in which nothing has updated it. After an update, passes that no other update follows
-  // are those of another network's loss.
+  // The same at the end of a step in which nothing has updated it.
   void EndStep(Recorder& recorder);
   // The gradient, or nothing.
   Ref Gradient() const;
@@ -78,44 +63,27 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
  private:
   Recorder* RecorderOfUnreduced() const;
   uint32_t CountPass() noexcept;
-  bool EndsPass(uint32_t passes) const;
-  uint32_t PassesSinceUpdate(uint32_t count) const;
   void MoveToFront(const Ref& handle) const;
-  void SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t count);
-  Observation AtUnreduced(uint32_t passes) const;
-  void DiscardKept() noexcept;
+  void SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t pass);
 
   const std::shared_ptr<Context> context_;
   PyObject* parameter_;
   const bool main_grad_;
   std::array<SiteId, kSiteKindCount> sites_;
-  bool each_ = false;
-  // The un-reduced gradient of a pass that may turn out to be the last one before an update: when that begins, what the
-  // parameter holds is reduced, clipped or unscaled.
-  std::optional<Record> kept_;
-  uint32_t kept_step_ = 0;
   uint32_t seen_ = 0;   // a bit per SiteKind
   uint32_t empty_ = 0;  // likewise
-  static constexpr uint32_t kUpdatesMax = 0x7fff;
-  static constexpr uint32_t kNoStep = 0xffffffff;
-  front_end::StepCounter calls_;
-  struct {
-    uint32_t step = 0, passes = 0;
-  } passes_updated_;  // in this step by the updates that are over
-  front_end::StepCounter updates_;
-  uint16_t update_ = 0;  // the last one of this step
-  uint32_t failed_in_ = kNoStep;
-  std::atomic<bool> is_updating_{false};
+  front_end::UnreducedRows unreduced_;
+  front_end::UpdateCounter updates_;
   Ref late_hook_;  // torch's handle
 };
 
 // Defined with the bindings: the Python callable of OnAccumulated.
 Ref MakeCallable(std::shared_ptr<ParameterTap> tap);
 
-// Gathers tensors and hands them to the recorder in one go.
-class TensorBatch {
+// Gathers tensors of parameters: those that the recorder measures, and those that are measured on their device.
+class ParameterBatch {
  public:
-  explicit TensorBatch(Context* context) : context_(context) {}
+  explicit ParameterBatch(Context* context) : context_(context) {}
   void Add(SiteKind kind, ParameterTap& tap, Ref tensor);
   void Observe(Recorder& recorder) noexcept;
 
@@ -123,10 +91,9 @@ class TensorBatch {
   void ObserveLate(Recorder& recorder, std::vector<LateItem> items) noexcept;
 
   Context* const context_;
-  std::vector<Observation> at_;
-  std::vector<TensorView> views_;
+  front_end::TensorBatch<Ref> now_;
   std::vector<LateItem> late_;
-  std::vector<Ref> kept_;  // all of them
+  std::vector<Ref> kept_late_;  // their tensors
 };
 
 // Where the tensors of parameters are, as the framework keeps them: mappings from a parameter, None where it has no
@@ -158,7 +125,7 @@ class ParameterGroup {
   bool ObserveDirection(Recorder& recorder, const Observation& at, const Ref& gradient, const Ref& momentum);
 
   const std::shared_ptr<Context> context_;
-  TensorBatch batch_;
+  ParameterBatch batch_;
   std::vector<std::shared_ptr<ParameterTap>> taps_;
 };
 

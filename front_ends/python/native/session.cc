@@ -148,14 +148,7 @@ void Session::SetSites(const RecordLayout& layout) {
     const auto id = static_cast<SiteId>(i);
     if (site.kind == SiteKind::kActv || site.kind == SiteKind::kActvGrad) {
       if (site.owner >= modules_.size()) continue;
-      ModuleSites& sites = modules_[site.owner]->sites();
-      const bool is_input = site.port == Port::kInput;
-      if (site.kind == SiteKind::kActv) {
-        (is_input ? sites.input : sites.output) = id;
-      } else {
-        (is_input ? sites.input_grad : sites.output_grad) = id;
-      }
-      sites.groups |= GroupSet{1} << site.group;
+      modules_[site.owner]->sites().Add(site, id);
       continue;
     }
     if (OwnerOf(site.kind) != SiteOwner::kParameter || HasHeatmap(site.kind)) {
@@ -164,8 +157,7 @@ void Session::SetSites(const RecordLayout& layout) {
     }
     if (site.owner >= parameters_.size()) continue;
     if (site.kind == SiteKind::kGradReduced && !counts_reduced_[site.owner]) continue;
-    parameters_[site.owner]->Want(site.kind, id);
-    parameters_[site.owner]->set_each_micro_batch(layout.micro_step_in_grad_unreduced);
+    parameters_[site.owner]->Want(site.kind, id, layout.micro_step_in_grad_unreduced);
   }
 }
 
@@ -223,7 +215,7 @@ std::vector<KindYield> Session::Yield() const {
 
 void Session::EndStep() {
   if (monitor_ == nullptr || context_->recorder == nullptr) return;
-  const std::vector<std::shared_ptr<CallGradients>> answered = std::move(context_->answered);
+  const std::vector<std::shared_ptr<AnsweredCall>> answered = std::move(context_->answered);
   context_->answered.clear();
   for (const auto& call : answered) call->Finish();
   if (Recorder* const recorder = context_->Collecting()) {

@@ -1,4 +1,6 @@
 // What hooks see.
+#include <torch/csrc/autograd/autograd.h>
+
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -120,6 +122,24 @@ TEST_CASE("an input of which the backward pass reaches one use alone has the gra
   const auto input = harness.Find(SiteKind::kActvGrad, "pair.input");
   REQUIRE(input);
   CHECK(ValueOf(*input, Stat::kNorm) == Approx(3 * std::sqrt(20.0)));
+}
+
+TEST_CASE("a second walk of the graph, for a weight alone, leaves the gradient of the input as it is") {
+  Harness harness(kActivations);
+  Net net;
+  auto in = net->Add("in", nn::Linear(4, 4));
+  auto fc = net->Add("fc", nn::Linear(4, 4));
+  torch::Tensor hidden;
+  net->run = [&](torch::Tensor x) { return fc(hidden = in(x)); };
+  RunSteps(harness, net, [&](int) {
+    const torch::Tensor loss = net(torch::randn({5, 4})).square().sum();
+    hidden.retain_grad();
+    loss.backward({}, /*retain_graph=*/true);
+    (void)torch::autograd::grad({loss}, {fc->weight});
+  });
+  const auto input = harness.Find(SiteKind::kActvGrad, "fc.input");
+  REQUIRE(input);
+  CHECK(ValueOf(*input, Stat::kNorm) == Approx(Norm(hidden.grad())).epsilon(1e-6));
 }
 
 TEST_CASE("a module that hands its input on unchanged has the gradient of that tensor") {

@@ -229,32 +229,6 @@ TEST_CASE("calls are told apart by the root's entries if the root is watched, an
   }
 }
 
-TEST_CASE("un-reduced gradients are what has been accumulated when the last micro-batch has come by") {
-  Harness harness(kGradients);
-  harness.options.grad_acc_steps = 2;
-  Net net;
-  auto fc = net->Add("fc", nn::Linear(4, 4));
-  net->run = [=](torch::Tensor x) mutable { return fc(x); };
-  std::vector<double> accumulated;
-  RunSteps(
-      harness, net,
-      [&](int step) {
-        // The second step is one micro-batch short, the third has one too many.
-        for (int micro = 0; micro < (step == 0 ? 2 : step == 1 ? 1 : 3); ++micro) {
-          net(torch::randn({2, 4})).square().sum().backward();
-          accumulated.resize(static_cast<size_t>(step) + 1), accumulated.back() = Norm(fc->weight.grad());
-        }
-      },
-      3);
-  for (int step = 0; step < 3; ++step) {
-    const std::vector<Row> rows = harness.RowsOf(SiteKind::kGradUnreduced, step);
-    REQUIRE(rows.size() == 2);
-    for (const Row& row : rows)
-      if (row.name == "fc.weight")
-        CHECK(ValueOf(row.record, Stat::kNorm) == Approx(accumulated[static_cast<size_t>(step)]).epsilon(1e-12));
-  }
-}
-
 TEST_CASE("with monitor_mbs_grad every micro-batch gives its accumulated gradient") {
   Harness harness(R"({"wg_distribution": true, "monitor_mbs_grad": true, "targets": {"fc.weight": {}}})");
   harness.options.grad_acc_steps = 3;

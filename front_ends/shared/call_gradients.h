@@ -1,0 +1,272 @@
+// The gradients that flow back through one call of a module, and their rows: of its inputs, through this module alone,
+// and of its outputs.
+//
+// Hooks in the graph share one of these and bring the gradients one by one, on the threads of the backward pass. It
+// holds no tensor of the graph, which a hook would then keep alive for ever; only sums of gradients on their way.
+//
+// `Tensors` names the front end's tensors and what is done with them:
+//   Context         what its hooks share: step, generation, Collecting, Observe, AddAnswered, and a Guarded beside it
+//   Handle, Given   a tensor or none, owned; the same as a hook is handed it
+//   Mutex           orders the threads of a backward pass
+//   IsNone(given), Detach(given), Add(handle, handle), Give(handle), Describe(context, given)
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "front_ends/shared/micro_batches.h"
+#include "front_ends/shared/structure.h"
+#include "front_ends/shared/wanted_sites.h"
+#include "stepwatch/recorder.h"
+
+namespace stepwatch::front_end {
+
+// Calls of one step that are looked at again at its end; a program may never end a step.
+inline constexpr size_t kAnsweredMax = size_t{1} << 18;
+
+template <class Tensors>
+class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>> {
+ public:
+  using Context = typename Tensors::Context;
+  using Handle = typename Tensors::Handle;
+  using Given = typename Tensors::Given;
+
+  CallGradients(std::shared_ptr<Context> context, const ModuleSites& sites, CallPosition at)
+      : context_(std::move(context)),
+        generation_(context_->generation),
+        step_(context_->step),
+        sites_(sites),
+        at_(at) {}
+
+  // --- while the call runs, on its thread; in the order of the elements ---
+
+  void ExpectInput(uint16_t element) { inputs_.emplace_back(element); }
+  void ExpectOutput(uint16_t element) { outputs_.emplace_back(element); }
+  // One more part of the gradient of an input: that of one node that takes it.
+  void ExpectPartOfInput(uint16_t element) { ExpectPart(&inputs_, element); }
+  // The input, or the output, expected last carries a hook, which brings its gradient if one comes.
+  void LastInputIsWatched() { inputs_.back().watched = true; }
+  void LastOutputIsWatched() { outputs_.back().watched = true; }
+  // Its gradient, if nothing uses it while another input has one.
+  void LastInputHasZeros(const TensorView& zeros) { inputs_.back().zeros = zeros; }
+  void Describe(std::shared_ptr<StructureRecorder> structure, int entry) {
+    structure_ = std::move(structure);
+    structure_entry_ = entry;
+  }
+
+  // --- called by hooks; the gradient may be none ---
+
+  void OnInput(uint16_t element, Given gradient) noexcept { On(sites_.input_grad, &inputs_, element, gradient); }
+  void OnOutput(uint16_t element, Given gradient) noexcept { On(sites_.output_grad, &outputs_, element, gradient); }
+  // Parts are added in the order in which they come, as autograd does.
+  void OnPartOfInput(uint16_t element, Given gradient) noexcept {
+    Guarded(*context_, "the hook of a part of a gradient", [&] {
+      Element* const expected = Find(&inputs_, element);
+      if (expected == nullptr || is_over()) return;
+      Answer();
+      Handle sum{};
+      {
+        const Lock lock(mutex_);
+        // A second walk of the graph that asks for other gradients of the node: autograd.grad for the weights alone.
+        if (expected->seen && Tensors::IsNone(gradient)) return;
+        if (expected->parts > 1) {
+          AddPart(expected, gradient);
+          if (expected->come < expected->parts) return;
+          sum = TakeSum(expected);
+        }
+      }
+      OnInput(element, expected->parts > 1 ? Tensors::Give(sum) : gradient);
+    });
+  }
+
+  // Whether its step is over, or the plan for which it was made: a graph may be walked in a later step, or again after
+  // a change of plan, and what comes for it then has no row.
+  bool is_over() const {
+    return context_->Collecting() == nullptr || context_->generation != generation_ || context_->step != step_;
+  }
+  int32_t micro_step() const { return at_.micro_step; }
+  Context& context() const { return *context_; }
+
+  // --- if any gradient has come ---
+
+  // In the middle of a step: gives the rows of inputs and outputs that cannot have a gradient.
+  void TellUnwatched() noexcept {
+    Guarded(*context_, "reporting the gradients that a call cannot have", [&] {
+      if (!is_over()) FinishSides(/*step_ends=*/false);
+    });
+  }
+  // At the end of the step: adds up what has come of inputs whose other nodes the backward pass did not reach, and
+  // gives the rows of all whose gradient has not come.
+  void Finish() noexcept {
+    Guarded(*context_, "closing the gradients of a call", [&] {
+      if (is_over()) return;
+      AddUpParts();
+      FinishSides(/*step_ends=*/true);
+    });
+  }
+  // Before the structure is written: what has not come by then.
+  void CompleteStructure() noexcept {
+    Guarded(*context_, "closing the structure of a call", [&] {
+      AddUpParts();
+      for (std::vector<Element>* const elements : {&inputs_, &outputs_})
+        for (const Element& expected : *elements)
+          if (!expected.seen) DescribeUnseen(elements, expected, AnySeen(*elements));
+    });
+  }
+
+ protected:
+  struct Element {
+    explicit Element(uint16_t number) : element(number) {}
+
+    uint16_t element;
+    bool watched = false;
+    bool seen = false;
+    bool told = false;                // it has the row of a gradient that does not come
+    std::optional<TensorView> zeros;  // its gradient if nothing uses it
+    uint32_t parts = 0;               // nodes of the call that take it
+    uint32_t come = 0;                // how many have given their part
+    Handle sum{};                     // of what they gave
+  };
+
+  // They are expected in the order of their numbers. An only positional argument has none, but keyword arguments beside
+  // it have.
+  static Element* Find(std::vector<Element>* elements, uint16_t element) {
+    const auto place_of = [](uint16_t number) { return number == kNoElement ? 0 : number; };
+    const auto is_before = [&](const Element& each, int place) { return place_of(each.element) < place; };
+    const auto found = std::lower_bound(elements->begin(), elements->end(), place_of(element), is_before);
+    return found == elements->end() || found->element != element ? nullptr : &*found;
+  }
+  static void ExpectPart(std::vector<Element>* elements, uint16_t element) {
+    Element* const expected = Find(elements, element);
+    if (expected == nullptr) return;
+    ++expected->parts;
+    expected->watched = true;
+  }
+  static void AddPart(Element* to, Given gradient) {
+    ++to->come;
+    if (Tensors::IsNone(gradient)) return;
+    Handle part = Tensors::Detach(gradient);
+    to->sum = Tensors::IsNone(Tensors::Give(to->sum)) ? std::move(part) : Tensors::Add(to->sum, part);
+  }
+  static Handle TakeSum(Element* of) {
+    of->come = 0;
+    return std::exchange(of->sum, Handle());
+  }
+
+  std::vector<Element> outputs_;
+
+ private:
+  using Lock = std::lock_guard<typename Tensors::Mutex>;
+
+  static bool AnySeen(const std::vector<Element>& elements) {
+    return std::any_of(elements.begin(), elements.end(), [](const Element& each) { return each.seen; });
+  }
+
+  void On(SiteId site, std::vector<Element>* elements, uint16_t element, Given gradient) noexcept {
+    Guarded(*context_, "the hook of a gradient", [&] {
+      Recorder* const recorder = context_->Collecting();
+      if (recorder == nullptr || is_over()) return;
+      if (Element* const expected = Find(elements, element)) {
+        const Lock lock(mutex_);
+        expected->seen = true;
+      }
+      Show(*recorder, site, element, gradient);
+      if (structure_entry_ >= 0)
+        AddToStructure(elements, element,
+                       Tensors::IsNone(gradient) ? kNoTensor : Tensors::Describe(*context_, gradient));
+      Answer();
+    });
+  }
+
+  // The first gradient of the call.
+  void Answer() {
+    if (!answered_.exchange(true)) context_->AddAnswered(this->shared_from_this());
+  }
+
+  Observation ObservationOf(SiteId site, uint16_t element) const { return {site, at_.micro_step, element, at_.call}; }
+
+  void Show(Recorder& recorder, SiteId site, uint16_t element, Given gradient) {
+    if (site == kNoSite) return;
+    const Observation at = ObservationOf(site, element);
+    if (Tensors::IsNone(gradient)) {
+      recorder.ObserveMissing(at);
+    } else {
+      context_->Observe(recorder, SiteKind::kActvGrad, at, gradient);
+    }
+  }
+
+  // No more parts will come: the other nodes that take the input were not reached.
+  void AddUpParts() {
+    for (Element& expected : inputs_) {
+      Handle sum{};
+      {
+        const Lock lock(mutex_);
+        if (expected.come == 0) continue;
+        sum = TakeSum(&expected);
+      }
+      OnInput(expected.element, Tensors::Give(sum));
+    }
+  }
+
+  void FinishSides(bool step_ends) {
+    Recorder* const recorder = context_->Collecting();
+    if (recorder == nullptr) return;
+    const Lock lock(mutex_);
+    FinishSide(*recorder, &inputs_, sites_.input_grad, step_ends);
+    FinishSide(*recorder, &outputs_, sites_.output_grad, step_ends);
+  }
+
+  // Before the step ends only what cannot change is told: an element without a hook, once it is clear whether its row
+  // is one of zeros.
+  void FinishSide(Recorder& recorder, std::vector<Element>* elements, SiteId site, bool step_ends) {
+    const bool any_seen = AnySeen(*elements);
+    for (Element& expected : *elements) {
+      if (expected.seen || expected.told) continue;
+      if (!step_ends && (expected.watched || (expected.zeros && !any_seen))) continue;
+      expected.told = true;
+      DescribeUnseen(elements, expected, any_seen);
+      if (site == kNoSite) continue;
+      const Observation at = ObservationOf(site, expected.element);
+      if (any_seen && expected.zeros) {
+        recorder.Observe(at, *expected.zeros);
+      } else {
+        recorder.ObserveMissing(at);
+      }
+    }
+  }
+
+  void DescribeUnseen(const std::vector<Element>* elements, const Element& expected, bool any_seen) {
+    if (structure_entry_ < 0) return;
+    const bool is_zeros = any_seen && expected.zeros;
+    AddToStructure(elements, expected.element, is_zeros ? DescribeView(*expected.zeros) : kNoTensor);
+  }
+
+  void AddToStructure(const std::vector<Element>* elements, uint16_t element, std::string text) {
+    const size_t index = element == kNoElement ? 0 : element;
+    if (elements == &inputs_) {
+      structure_->AddInputGradient(structure_entry_, index, std::move(text));
+    } else {
+      structure_->AddOutputGradient(structure_entry_, index, std::move(text));
+    }
+  }
+
+  const std::shared_ptr<Context> context_;
+  const uint64_t generation_;
+  const uint32_t step_;
+  const ModuleSites sites_;
+  const CallPosition at_;
+  std::shared_ptr<StructureRecorder> structure_;
+  int structure_entry_ = -1;
+  std::vector<Element> inputs_;
+  std::atomic<bool> answered_{false};
+  typename Tensors::Mutex mutex_;  // guards what comes of elements: seen, told, come and sum
+};
+
+}  // namespace stepwatch::front_end
