@@ -60,24 +60,20 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/detectors": (6, ("operations/vocabulary", "operations/runs")),
     "operations/incidents": (6, ("operations/vocabulary", "operations/runs", "operations/detectors")),
     "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
-    "operations/settings": (6, ("operations/detectors",)),
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
     "operations/upstream": (6, ()),
     "operations/witness": (6, ("operations/vocabulary",)),
-    "operations/exposition": (6, ()),
     "operations/discovery": (
         6,
-        ("operations/vocabulary", "operations/trace", "operations/witness", "operations/exposition"),
+        ("operations/vocabulary", "operations/trace", "operations/witness"),
     ),
     "operations/daemon": (
         6,
         (
             "operations/store",
-            "operations/settings",
             "operations/intake",
             "operations/upstream",
             "operations/witness",
-            "operations/exposition",
             "operations/discovery",
             "operations/vocabulary",
             "operations/trace",
@@ -158,7 +154,7 @@ RAW_FILE_CALLERS = {
     "controller/watch/inotify_hint.cc": ("::read(",),  # the queue of events, which is on no mount
     "controller/cli/config_file.cc": ("::read(",),  # a pipe, which has no offsets
     "controller/cli/terminal.cc": ("::read(",),  # keys, signals and a counter
-    "operations/daemon/line_source.cc": ("::read(",),  # a pipe, which has no offsets
+    "operations/daemon/replay_command.cc": ("::read(",),  # a pipe, which has no offsets
     "operations/witness/run_program.cc": ("::read(", "::write("),  # likewise
 }
 # Calls of the JSON library's parser, which accepts values of any depth. All other code uses src/json, except a handler

@@ -11,6 +11,7 @@
 
 #include "src/base/process_identity.h"
 #include "src/base/sha256.h"
+#include "src/base/time_text.h"
 
 namespace stepwatch::writeback {
 namespace {
@@ -175,11 +176,7 @@ std::optional<DisplacedName> ParseDisplacedName(const std::string& target, std::
 }
 
 std::string KeepAsConflict(base::FileSystem& files, const std::string& target, const std::string& path) {
-  const std::time_t now = std::time(nullptr);
-  std::tm local = {};
-  ::localtime_r(&now, &local);
-  char text[32];
-  std::strftime(text, sizeof text, "conflict-%Y%m%d-%H%M%S", &local);
+  const std::string text = base::LocalText(std::time(nullptr), "conflict-%Y%m%d-%H%M%S");
   std::string kept = path;
   ToFreeName(target, text, [&](const std::string& name) {
     const int error = MoveToFreeName(files, path, name);

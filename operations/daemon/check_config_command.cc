@@ -6,28 +6,19 @@
 #include "src/base/file.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
+#include "src/http/answers.h"
 
 namespace stepwatch::operations {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json PlaceJson(const TextPlace& place, const std::string& message) {
-  Json json = Json::object();
-  if (!place.key.empty()) json["key"] = place.key;
-  if (place.line > 0) json["line"] = place.line;
-  if (place.line > 0) json["column"] = place.column;
-  json["message"] = message;
-  return json;
-}
-
 void PrintJson(const Result<ParsedDaemonSettings>& parsed) {
-  Json json = {{"version", 1}, {"valid", parsed.ok()}, {"error", nullptr}, {"warnings", Json::array()}};
-  if (!parsed.ok()) json["error"] = PlaceJson(parsed.status().place(), parsed.status().message());
+  Json json = http::VersionedAnswer();
+  json.update({{"valid", parsed.ok()}, {"error", nullptr}, {"warnings", Json::array()}});
+  if (!parsed.ok()) json["error"] = http::PlaceJson(parsed.status().place(), parsed.status().message());
   if (parsed.ok())
     for (const config::Warning& warning : parsed.value().warnings)
-      json["warnings"].push_back(PlaceJson(warning.place, warning.message));
-  base::Print(stdout, "%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+      json["warnings"].push_back(http::PlaceJson(warning.place, warning.message));
+  base::Print(stdout, "%s\n", json::Dump(json).c_str());
 }
 
 }  // namespace

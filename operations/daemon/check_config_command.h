@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "operations/settings/daemon_settings.h"
+#include "operations/daemon/daemon_settings.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::operations {
@@ -13,7 +13,7 @@ struct CheckConfigArguments {
   bool json = false;
 };
 
-// Prints what is wrong and what is odd, each with line and column. Returns 0 if the file can be used, 2 if not.
+// Prints errors and warnings, each with line and column. Returns 0 if the file can be used, 2 if not.
 int RunCheckConfig(const CheckConfigArguments& arguments);
 
 Result<ParsedDaemonSettings> ReadSettingsFile(const std::string& path);

@@ -1,4 +1,4 @@
-// Whether the wall clock has passed as time has, and whether we were there to see it. Pure.
+// Compares the wall clock with the time that really passed, and notices when this process did not run. Pure.
 #pragma once
 
 #include <optional>
@@ -16,12 +16,12 @@ class ClockWatch {
  public:
   // A smaller step is slewing, or two clocks read one after the other.
   static constexpr double kStepSecondsMin = 0.5;
-  // Between two looks a second apart. After a longer time this process was stopped, or got no processor: nobody was
-  // watched meanwhile, and a silence of that time is ours.
+  // Between two looks a second apart. After a longer time this process was stopped, or got no processor: no rank was
+  // watched meanwhile, and a silence of that time counts for no rank.
   static constexpr double kBlindSecondsMin = 5;
 
-  // The seconds since the last look that did not pass for those who are watched: how much the wall clock was set
-  // forward (back: negative), how long the machine slept, how long we did not look. 0: all is as usual.
+  // The seconds since the last look that did not pass for the watched jobs: by how much the wall clock was set forward
+  // (back: negative), how long the machine slept, how long this process did not run. 0: no difference.
   double Look(const ClockLook& look);
 
  private:

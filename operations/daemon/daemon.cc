@@ -19,13 +19,13 @@ constexpr int64_t kTicksOfSecond = 4;
 constexpr size_t kRunsAtOnce = 200, kSeriesRunsAtOnce = 100;
 constexpr int64_t kTicksOfSeries = 10 * kTicksOfSecond;
 constexpr int64_t kTicksOfMinute = 60 * kTicksOfSecond;
-// Beats are asked for once a second, and each has the time of its step: the time of an observer that were ahead of them
-// would make one moment of many steps.
+// Beats are requested once a second, and each has the time of its step. An observer whose time is ahead of them would
+// see many steps at one moment.
 constexpr double kHeardWithinSeconds = 1;
 // A trace has no line without a run.
 constexpr const char* kNoRun = "-";
 
-// Somebody has to look into its processes, before anybody kills them.
+// Stacks are needed before the processes are killed.
 bool AsksForStacks(const Incident& change) {
   return change.kind == IncidentKind::kStuck && change.state == IncidentState::kOpened;
 }
@@ -50,7 +50,7 @@ void Daemon::AwaitTick() {
   });
 }
 
-// What the user has chosen holds by the clock of the machine.
+// The settings of the user hold by the clock of the machine.
 Settings Daemon::SettingsOfObserver(Settings chosen) {
   chosen.stuck.witness_seconds = std::max(1.0, chosen.stuck.witness_seconds - kHeardWithinSeconds);
   return chosen;
@@ -74,7 +74,7 @@ double Daemon::PassTime(std::vector<Incident>* changes) {
 void Daemon::Tick() {
   std::vector<Incident> changes;
   const double now = PassTime(&changes);
-  Tell(changes, {});
+  Publish(changes, {});
   StoreSeries(kSeriesRunsAtOnce);
   if (++ticks_ % kTicksOfSecond != 0) return;
   StoreRuns(kRunsAtOnce);
@@ -116,7 +116,7 @@ void Daemon::TakeSome(std::chrono::steady_clock::time_point until) {
     }
     Taking done = std::move(taking);
     taking_.pop_front();
-    Tell(done.changes, std::move(done.then));
+    Publish(done.changes, std::move(done.then));
   }
 }
 
@@ -145,7 +145,7 @@ void Daemon::Keep(const Line& line, bool is_ours) {
   Line named = line;
   if (is_ours) named.run = kNoRun;
   std::string json = LineJson(named);
-  // The step of a clock is a matter of whoever has the clock.
+  // A clock step concerns only the observer that has the clock.
   if (upstream_ && !is_ours) upstream_->Add(json);
   store_->next().Add({++number_, line.run, line.t, std::move(json), Begins(line)});
   if (store_->next().line_bytes() > StoreQueue::kLineBytesMax) store_->Bound();
@@ -171,13 +171,13 @@ void Daemon::LookForLosses() {
     LogLoss("lines arrive faster than the store writes them: the oldest waiting lines are dropped");
 }
 
-void Daemon::Tell(const std::vector<Incident>& changes, std::function<void()> then) {
+void Daemon::Publish(const std::vector<Incident>& changes, std::function<void()> then) {
   if (changes.empty()) {
     if (then) then();
     return;
   }
   for (const Incident& each : changes) {
-    store_->next().changes.push_back(book_.Change(each));
+    store_->next().changes.push_back(incidents_.Change(each));
     if (discovery_ && AsksForStacks(each)) discovery_->CollectStacks(each.run, each.ranks);
   }
   store_->Flush([this, changes, then = std::move(then)] {

@@ -1,5 +1,5 @@
-// stepwatchd between its rooms: lines come in and are observed, stored and sent on; changes of incidents are stored,
-// and told when they are safe.
+// Connects the parts of stepwatchd: lines come in and are observed, stored and sent on; changes of incidents are
+// stored, and published when they are safe.
 //
 // Everything on the thread that runs `loop`.
 #pragma once
@@ -16,14 +16,14 @@
 
 #include "controller/watch/timer.h"
 #include "operations/daemon/clock_watch.h"
-#include "operations/daemon/heard_before.h"
+#include "operations/daemon/daemon_settings.h"
+#include "operations/daemon/known_until.h"
+#include "operations/daemon/upstream.h"
 #include "operations/discovery/discovery.h"
 #include "operations/incidents/observer.h"
 #include "operations/intake/server.h"
 #include "operations/intake/service.h"
-#include "operations/settings/daemon_settings.h"
 #include "operations/store/store_queue.h"
-#include "operations/upstream/upstream.h"
 
 namespace boost::asio {
 class io_context;
@@ -47,13 +47,13 @@ class Daemon final : public Service {
   Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log);
   ~Daemon() override;
 
-  // Opens the store, takes over what the process before has left, opens the intake, and begins to look for jobs.
+  // Opens the store, restores the data of the process before, opens the intake, and begins to look for jobs.
   Status Start();
   // Looks no more, closes the intake and writes what waits.
   void Stop();
-  // What can change while it runs does; returns what takes a restart, in words, empty if there is nothing.
+  // Applies the settings that may change at run time; returns the names of those that need a restart, or an empty text.
   std::string Apply(const DaemonSettings& settings);
-  // A line as it was learnt just now, from whoever has learnt it.
+  // A line that was learnt just now on this machine.
   void TakeLine(Line line);
 
   void Later(std::function<void()> work) override;
@@ -69,7 +69,7 @@ class Daemon final : public Service {
   void SeriesNames(const std::string& run, std::function<void(std::vector<std::string>)> then) override;
   void SeriesOf(const std::string& run, const std::string& name,
                 std::function<void(std::vector<SeriesPoint>)> then) override;
-  IncidentBook& book() override { return book_; }
+  IncidentRegistry& incidents() override { return incidents_; }
   void ChangesOf(const std::string& incident, std::function<void(std::vector<StoredChange>)> then) override;
   bool Acknowledge(const std::string& incident, const Acknowledgement& acknowledgement,
                    std::function<void()> then) override;
@@ -107,18 +107,19 @@ class Daemon final : public Service {
   void AwaitTick();
   void Tick();
   static Settings SettingsOfObserver(Settings chosen);
-  // Time passes to now, with all that is to be said of the clock. Returns now.
+  // Advances time to now and records jumps of the clock. Returns now.
   double PassTime(std::vector<Incident>* changes);
   void Observe(Line line, std::vector<Incident>* changes);
   void DoNext();
   // Takes lines that wait, until `until` is over.
   void TakeSome(std::chrono::steady_clock::time_point until);
   void Keep(const Line& line, bool is_ours);
-  // Something was lost for want of room: what it is stands in the log once, and how often in the metrics.
+  // Something was dropped because a limit was reached: the first time of each kind is logged, each time is counted in
+  // the metrics.
   void LogLoss(const std::string& what);
   void LookForLosses();
   // Notes and stores changes; `then` is called when they are safe.
-  void Tell(const std::vector<Incident>& changes, std::function<void()> then);
+  void Publish(const std::vector<Incident>& changes, std::function<void()> then);
   // Those whose state has changed, at most so many.
   void StoreRuns(size_t runs_max);
   void ForgetEnded();
@@ -126,11 +127,11 @@ class Daemon final : public Service {
   void FindSeries();
   void StoreSeries(size_t runs_max);
   void StoreProcesses();
-  // What is known of runs that are over, or that the observer has forgotten.
+  // Removes the data of runs that are over, or that the observer has forgotten.
   void ForgetOld();
-  // What is open of runs that nobody knows any more.
+  // Resolves open incidents of runs that are unknown by now.
   void ResolveForgotten();
-  // A run is heard that the observer does not know: what is open of it goes on.
+  // Lines arrive of a run that the observer does not know: its open incidents stay open.
   void AdoptOf(const std::string& run);
   void StoreSeriesOf(const std::string& run);
 
@@ -138,10 +139,10 @@ class Daemon final : public Service {
   Log& log_;
   DaemonOptions options_;
   Observer observer_;
-  IncidentBook book_;
+  IncidentRegistry incidents_;
   ClockWatch clock_;
   std::unique_ptr<StoreQueue> store_;
-  std::unique_ptr<Upstream> upstream_;    // null: there is none
+  std::unique_ptr<Upstream> upstream_;    // null without an upstream
   std::unique_ptr<Discovery> discovery_;  // null: it is switched off
   Intake intake_;
   watch::Timer tick_;
@@ -156,7 +157,7 @@ class Daemon final : public Service {
   std::deque<std::string> series_due_;
   std::map<std::string, StoredRun, std::less<>> ended_;  // in the store
   std::map<std::string, KnownProcess> processes_;        // in the store
-  HeardBefore heard_before_;
+  KnownUntil known_until_;
   int64_t number_ = 0;        // of the last line
   int64_t begun_number_ = 0;  // the one before the first line of this process, if it has begun without the store
   bool is_started_ = false;

@@ -1,4 +1,4 @@
-// What the daemon says to whoever asks.
+// The answers of the daemon to requests at the intake.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -63,7 +63,7 @@ void Daemon::ChangesOf(const std::string& incident, std::function<void(std::vect
 
 bool Daemon::Acknowledge(const std::string& incident, const Acknowledgement& acknowledgement,
                          std::function<void()> then) {
-  std::optional<StoredChange> change = book_.Acknowledge(incident, acknowledgement);
+  std::optional<StoredChange> change = incidents_.Acknowledge(incident, acknowledgement);
   if (!change) return false;
   store_->next().changes.push_back(std::move(*change));
   store_->Flush([this, then = std::move(then)] {
@@ -74,14 +74,14 @@ bool Daemon::Acknowledge(const std::string& incident, const Acknowledgement& ack
 }
 
 bool Daemon::AddSilence(const Silence& silence, std::function<void()> then) {
-  if (!book_.Add(silence)) return false;
+  if (!incidents_.Add(silence)) return false;
   store_->next().silences.push_back(silence);
   store_->Flush(std::move(then));
   return true;
 }
 
 bool Daemon::RemoveSilence(const std::string& id, std::function<void()> then) {
-  if (!book_.RemoveSilence(id)) return false;
+  if (!incidents_.RemoveSilence(id)) return false;
   store_->next().silences_removed.push_back(id);
   store_->Flush(std::move(then));
   return true;
@@ -91,7 +91,7 @@ DaemonCounts Daemon::Counts() const {
   DaemonCounts counts;
   counts.uptime_seconds = options_.look_at_clocks().running - started_;
   for (const RunSnapshot& run : observer_.Runs()) ++counts.runs[StateOf(run)];
-  for (const StoredIncident& each : book_.Open()) ++counts.incidents_open[std::string(NameOf(each.incident.kind))];
+  for (const StoredIncident& each : incidents_.Open()) ++counts.incidents_open[std::string(NameOf(each.incident.kind))];
   counts.lines_taken = lines_taken_;
   counts.lines_refused = lines_refused_;
   counts.lines_dropped = observer_.lines_dropped();

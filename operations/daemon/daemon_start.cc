@@ -1,4 +1,4 @@
-// How the daemon begins, ends, and takes over other settings.
+// Start, stop and new settings of the daemon.
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 #include "operations/daemon/daemon.h"
 #include "operations/daemon/log.h"
-#include "operations/discovery/socket_pulse.h"
+#include "operations/discovery/pulse_source.h"
 #include "operations/trace/parse_line.h"
 #include "src/base/file.h"
 #include "src/sockets/runtime_directory.h"
@@ -26,8 +26,8 @@ StoreLimits LimitsOf(const StoreSettings& settings) {
   return limits;
 }
 
-// The beats that a job has kept tell how long its steps take. Whatever is older is seen then: to pass through a month
-// of it would take seconds.
+// The beats that a job has kept show how long its steps take. Older ones are seen at this time: to pass through a month
+// of them would take seconds.
 constexpr double kPastSeconds = 600;
 
 IntakeOptions IntakeOptionsOf(const DaemonOptions& options, Log* log) {
@@ -44,7 +44,7 @@ std::string HostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-// The runs of these lines, or those that were heard last if there are more than are watched.
+// The runs of these lines; if there are more than are watched, those with the newest lines.
 std::set<std::string> NewestRuns(const std::vector<StoredLine>& lines) {
   std::map<std::string, int64_t> last;
   for (const StoredLine& line : lines) last[line.run] = line.number;
@@ -103,7 +103,7 @@ Status Daemon::OpenStore() {
   number_ = begun_number_ = static_cast<int64_t>(look.wall * 1000);
   Restored none;
   none.number_last = number_;
-  book_.Restore(none);
+  incidents_.Restore(none);
   log_.Write(LogLevel::kError, store_trouble_ + "; watching starts without the stored data");
   return Status();
 }
@@ -143,23 +143,23 @@ void Daemon::StartDiscovery() {
   options.named = options_.settings.discovery.directories;
   if (options.named.empty()) options.directories = sockets::RuntimeDirectories(::geteuid());
   options.host = HostName();
-  Discovery::Surroundings surroundings;
-  surroundings.open_pulse = OpenSocketPulse;
-  surroundings.now = [look = options_.look_at_clocks] { return look().wall; };
-  surroundings.known_until = [this](const std::string& run, int64_t rank) { return heard_before_.Until(run, rank); };
-  surroundings.on_left_out = [this](const std::string& why) { LogLoss(why); };
-  const auto tell = [this](Line line) { TakeLine(std::move(line)); };
-  discovery_ = std::make_unique<Discovery>(loop_, std::move(options), tell, std::move(surroundings));
+  Discovery::Dependencies dependencies;
+  dependencies.open_pulse = OpenSocketPulse;
+  dependencies.now = [look = options_.look_at_clocks] { return look().wall; };
+  dependencies.known_until = [this](const std::string& run, int64_t rank) { return known_until_.Until(run, rank); };
+  dependencies.on_left_out = [this](const std::string& why) { LogLoss(why); };
+  const auto take = [this](Line line) { TakeLine(std::move(line)); };
+  discovery_ = std::make_unique<Discovery>(loop_, std::move(options), take, std::move(dependencies));
   std::vector<KnownProcess> known;
   for (const auto& [key, process] : processes_) known.push_back(process);
   discovery_->Remember(known);
   discovery_->Start();
 }
 
-// What is known of processes, and how far each was heard, goes on.
+// Known processes, and the time of the last line of each rank, stay.
 void Daemon::ApplyDiscovery() {
   if (discovery_) {
-    for (const KnownProcess& each : discovery_->Processes()) heard_before_.Note(each.run, each.rank, each.told_t);
+    for (const KnownProcess& each : discovery_->Processes()) known_until_.Note(each.run, each.rank, each.reported_t);
     StoreProcesses();
     discovery_->Stop();
     discovery_.reset();
@@ -168,14 +168,14 @@ void Daemon::ApplyDiscovery() {
 }
 
 void Daemon::Restore(const Restored& restored, int64_t begun_number) {
-  book_.Restore(restored);
+  incidents_.Restore(restored);
   number_ = std::max(number_, restored.number_last);
   for (const StoredRun& run : restored.runs) ended_[run.id] = run;
-  const std::set<std::string> told = NewestRuns(restored.lines);
+  const std::set<std::string> newest = NewestRuns(restored.lines);
   // A run that ended long ago has no lines any more, and does not begin again because something of it is open.
   for (const StoredIncident& each : restored.incidents)
     if (each.incident.state != IncidentState::kResolved &&
-        (told.contains(each.incident.run) || !ended_.contains(each.incident.run)))
+        (newest.contains(each.incident.run) || !ended_.contains(each.incident.run)))
       observer_.Adopt(each.incident);
   // The time between what the process before has left and what this one knows was not watched: its silence is ours.
   bool has_gap = false;
@@ -186,12 +186,12 @@ void Daemon::Restore(const Restored& restored, int64_t begun_number) {
     if (begun_number == 0) Keep(gap, true);
   };
   for (const StoredLine& stored : restored.lines) {
-    if (!told.contains(stored.run)) continue;
+    if (!newest.contains(stored.run)) continue;
     Result<Line> line = ParseLine(stored.json);
     if (!line.ok()) continue;
     if (stored.run.empty()) line.value().run.clear();
     if (const std::optional<int64_t> rank = line.value().rank)
-      heard_before_.Note(line.value().run, *rank, line.value().t);
+      known_until_.Note(line.value().run, *rank, line.value().t);
     if (begun_number > 0 && stored.number >= begun_number) add_gap(line.value().t);
     observer_.Learn(line.value());
   }
@@ -218,7 +218,7 @@ void Daemon::RestoreLate(const Restored& restored) {
 }
 
 void Daemon::Stop() {
-  if (discovery_) discovery_->Stop();  // it still says which processes it knew
+  if (discovery_) discovery_->Stop();  // it still returns the known processes
   TakeSome(std::chrono::steady_clock::time_point::max());
   intake_.Close();
   tick_.Cancel();

@@ -1,4 +1,4 @@
-// What the daemon stores beside lines and incidents: runs, series and processes, as they stand; and what it forgets.
+// Storage of runs, series and processes as they stand, and removal of old data.
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -24,7 +24,7 @@ void Daemon::StoreRuns(size_t runs_max) {
       log_.Write(LogLevel::kInfo, "run " + run.id + ": " + mark.state + " -> " + state);
     mark.state = std::move(state);
     mark.stored_t = now;
-    StoredRun stored{run.id, run.ended, run.heard_t, Dump(RunJson(run))};
+    StoredRun stored{run.id, run.ended, run.heard_t, json::Dump(RunJson(run))};
     if (run.ended)
       ended_.insert_or_assign(run.id, stored);
     else
@@ -46,8 +46,8 @@ void Daemon::ForgetEnded() {
 
 void Daemon::StoreAgain() {
   Batch& next = store_->next();
-  for (const StoredChange& change : book_.All()) next.changes.push_back(change);
-  for (const Silence& silence : book_.Silences(t())) next.silences.push_back(silence);
+  for (const StoredChange& change : incidents_.All()) next.changes.push_back(change);
+  for (const Silence& silence : incidents_.Silences(t())) next.silences.push_back(silence);
   for (const auto& [id, run] : ended_) next.runs.insert_or_assign(id, run);
   for (const auto& [key, process] : processes_) next.processes.insert_or_assign(key, process);
   for (auto& [run, mark] : marks_) mark.stored_t = 0;
@@ -83,16 +83,16 @@ void Daemon::ForgetOld() {
   std::set<std::string> open;
   for (const RunSnapshot& run : observer_.Runs())
     if (!run.ended) open.insert(run.id);
-  heard_before_.KeepOnly(open);
+  known_until_.KeepOnly(open);
   std::erase_if(marks_, [&](const auto& mark) { return !observer_.Knows(mark.first); });
   std::erase_if(series_marks_, [&](const auto& mark) { return !observer_.Knows(mark.first.first); });
-  (void)book_.Silences(t());
+  (void)incidents_.Silences(t());
   ResolveForgotten();
 }
 
 void Daemon::ResolveForgotten() {
   std::vector<Incident> changes;
-  for (const StoredIncident& each : book_.Open()) {
+  for (const StoredIncident& each : incidents_.Open()) {
     if (observer_.Knows(each.incident.run) || ended_.contains(each.incident.run)) continue;
     Incident forgotten = each.incident;
     forgotten.state = IncidentState::kResolved;
@@ -100,11 +100,11 @@ void Daemon::ResolveForgotten() {
     forgotten.evidence.SetText("resolved_by", "the run is forgotten");
     changes.push_back(std::move(forgotten));
   }
-  Tell(changes, {});
+  Publish(changes, {});
 }
 
 void Daemon::AdoptOf(const std::string& run) {
-  std::vector<StoredIncident> open = book_.List({true, run, std::numeric_limits<size_t>::max()});
+  std::vector<StoredIncident> open = incidents_.List({true, run, std::numeric_limits<size_t>::max()});
   for (auto each = open.rbegin(); each != open.rend(); ++each) observer_.Adopt(each->incident);
 }
 

@@ -16,6 +16,7 @@
 #include "src/base/io_executor.h"
 #include "src/base/mutex.h"
 #include "src/base/text.h"
+#include "src/base/time_text.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -35,12 +36,8 @@ const char* NameOf(LogLevel level) {
 }
 
 std::string LineOf(LogLevel level, std::string_view text) {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  (void)::gmtime_r(&now, &parts);
-  char stamp[32] = "";
-  (void)std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return std::string(stamp) + " " + NameOf(level) + ": " + base::Printable(text, kLogLineBytesMax) + "\n";
+  return base::UtcText(std::time(nullptr)) + " " + NameOf(level) + ": " + base::Printable(text, kLogLineBytesMax) +
+         "\n";
 }
 
 // Waits as long as a pipe is full. False: it cannot be written, such as to a full disk.
@@ -49,7 +46,7 @@ bool WriteWhole(std::string_view text) {
     const ssize_t written = base::FileSystem::Real().Write(STDERR_FILENO, text.data(), text.size());
     if (written >= 0) {
       text.remove_prefix(static_cast<size_t>(written));
-    } else if (errno == EAGAIN) {  // whoever shares the pipe has set it so
+    } else if (errno == EAGAIN) {  // a process that shares the pipe has made it non-blocking
       pollfd pipe{STDERR_FILENO, POLLOUT, 0};
       (void)::poll(&pipe, 1, -1);
     } else if (errno != EINTR) {
@@ -100,7 +97,7 @@ class Log::Writer {
     int64_t done STEPWATCH_GUARDED_BY(mutex) = 0;
     int64_t dropped STEPWATCH_GUARDED_BY(mutex) = 0;
     int64_t reported STEPWATCH_GUARDED_BY(mutex) = 0;
-    bool is_late STEPWATCH_GUARDED_BY(mutex) = false;  // nobody waits for the thread until it has written everything
+    bool is_late STEPWATCH_GUARDED_BY(mutex) = false;  // no caller waits for the thread until it has written everything
   };
 
   bool Start(std::function<void()> work) {

@@ -1,7 +1,7 @@
-// One line for each thing worth knowing, on standard error, where systemd's journal takes it.
+// The log on standard error, which systemd's journal records: one line an entry.
 //
-// A thread of its own writes it, because standard error may be a pipe that nobody reads: then nobody waits for it, and
-// the newest lines are dropped, counted, and reported as soon as somebody reads again.
+// A thread of its own writes it, because standard error may be a pipe without a reader: no caller waits for it, and the
+// newest lines are dropped, counted, and reported as soon as the pipe is read again.
 #pragma once
 
 #include <cstdint>

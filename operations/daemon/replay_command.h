@@ -11,8 +11,8 @@ struct ReplayArguments {
   double tail_seconds = 600;  // that pass after the last line
 };
 
-// Prints each change of an incident as it happens. A line that cannot be used is named on standard error, counted, and
-// passed over. Returns the exit status: 0 whether or not there were incidents, 2 if the file cannot be read.
+// Prints each change of an incident as it happens. Invalid lines are named on standard error, counted, and skipped.
+// Returns the exit status: 0 whether or not there were incidents, 2 if the file cannot be read.
 int RunReplay(const ReplayArguments& arguments);
 
 }  // namespace stepwatch::operations

@@ -35,8 +35,8 @@ std::string StateDirectory(const std::string& named) {
   return home.empty() ? "" : base::JoinPath(home, ".local/state/stepwatchd");
 }
 
-// Somebody may cut a file short that is mapped here, such as the index of the store's log. The place that is gone is
-// read as zeros then, and whoever reads it finds that it is damaged.
+// A mapped file, such as the index of the store's log, may be cut short by another program. The missing part is then
+// read as zeros, and the reader detects the damage.
 void ReadZerosWhereFilesWereCut() {
   struct sigaction action {};
   action.sa_flags = SA_SIGINFO | SA_NODEFER;

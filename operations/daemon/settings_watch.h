@@ -1,12 +1,12 @@
-// The settings of a running daemon: their file is looked after by the watcher that looks after a job's config, so that
-// content is the truth, and a bad edit leaves what runs.
+// Watches the settings file of a running daemon with the watcher of a job's config: the content decides, and after an
+// invalid edit the current settings stay.
 #pragma once
 
 #include <functional>
 #include <string>
 
 #include "controller/watch/watcher.h"
-#include "operations/settings/daemon_settings.h"
+#include "operations/daemon/daemon_settings.h"
 #include "src/base/io_executor.h"
 
 namespace boost::asio {
@@ -21,11 +21,11 @@ class SettingsWatch {
  public:
   using OnSettings = std::function<void(const DaemonSettings& settings)>;
 
-  // `path` empty: there is no file, and nothing changes. The log outlives it.
+  // `path` empty: no file is watched. The log outlives it.
   SettingsWatch(boost::asio::io_context& loop, std::string path, Log* log, OnSettings on_settings);
 
   void Start();
-  // Looks now, and calls `done` when whatever is new was taken over or refused.
+  // Reads the file now, and calls `done` when new settings were applied or refused.
   void LookNow(std::function<void()> done);
 
  private:

@@ -1,8 +1,8 @@
-// A detector watches one run for one thing, or two close ones.
+// A detector watches one run for one kind of fault, or two close ones.
 //
-// It is a value machine: what it says depends only on what it was told, in which order and at which virtual times. It
-// raises a finding once when it begins and again when it knows more, and clears it once when it is over; who already
-// knows is the desk's matter. One object a run.
+// Its findings depend only on the lines of the run, their order and their virtual times. It raises a finding once when
+// it begins and again when it knows more, and clears it once when it is over; the incident manager drops repeats. One
+// object a run.
 #pragma once
 
 #include <memory>
@@ -18,17 +18,17 @@ class Detector {
  public:
   virtual ~Detector() = default;
 
-  // After the run has taken the beat. Beats of a run that has ended are not told.
+  // After the run has taken the beat. Not called for beats of a run that has ended.
   virtual void OnBeat(const RunState&, const BeatFacts&, Findings*) {}
   // After the run has taken the event of the line.
   virtual void OnEvent(const RunState&, const Line&, double /*now*/, Findings*) {}
   // About twice a second, as long as the run has not ended.
   virtual void OnTick(const RunState&, double /*now*/, Findings*) {}
-  // The run is about to start again, and is still as it was: the last moment for what waits to be told.
+  // The run is about to start again, and is still as it was: the last moment to raise waiting findings.
   virtual void BeforeRestart(const RunState&, Findings*) {}
   // The run starts again: what was learnt of its numbers holds no longer.
   virtual void OnRestart() {}
-  // From now on it judges by these. What it has learnt and raised stays.
+  // Applies these settings from now on. Learnt levels and raised findings stay.
   virtual void Apply(const Settings&) {}
 };
 

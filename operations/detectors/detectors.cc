@@ -1,19 +1,19 @@
-#include "operations/detectors/checkpoint_overdue.h"
 #include "operations/detectors/detector.h"
-#include "operations/detectors/disagreement.h"
-#include "operations/detectors/exception.h"
-#include "operations/detectors/grad_level.h"
-#include "operations/detectors/hardware.h"
-#include "operations/detectors/loss_level.h"
-#include "operations/detectors/nonfinite.h"
-#include "operations/detectors/process_lost.h"
-#include "operations/detectors/straggler.h"
-#include "operations/detectors/stuck.h"
-#include "operations/detectors/throughput_drop.h"
+#include "operations/detectors/life/exception.h"
+#include "operations/detectors/life/hardware.h"
+#include "operations/detectors/life/process_lost.h"
+#include "operations/detectors/life/stuck.h"
+#include "operations/detectors/numbers/disagreement.h"
+#include "operations/detectors/numbers/grad_level.h"
+#include "operations/detectors/numbers/loss_level.h"
+#include "operations/detectors/numbers/nonfinite.h"
+#include "operations/detectors/pace/checkpoint_overdue.h"
+#include "operations/detectors/pace/straggler.h"
+#include "operations/detectors/pace/throughput_drop.h"
 
 namespace stepwatch::operations {
 
-// Causes before what they cause: where two speak of one line, the first is heard first.
+// Causes before their effects: of two findings on one line, the first one is handled first.
 std::vector<std::unique_ptr<Detector>> MakeDetectors(const Settings& settings) {
   std::vector<std::unique_ptr<Detector>> detectors;
   detectors.push_back(std::make_unique<GpuDetector>());

@@ -1,4 +1,4 @@
-// What detectors say: something is wrong, or is no longer.
+// The output of detectors: a fault begins, or is over.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,15 @@ namespace stepwatch::operations {
 
 struct Finding {
   IncidentKind kind = IncidentKind::kStuck;
-  // Tells findings of one kind apart that are causes of their own; mostly empty.
+  // Distinguishes findings of one kind with different causes; mostly empty.
   std::string key;
   std::vector<int64_t> ranks;  // culprits, the surest first
   std::optional<int64_t> since_step;
   Severity severity = Severity::kWarning;
   Evidence evidence;
-  // For so long a better explanation may come before this is told.
+  // The incident waits for so long for a better explanation.
   double hold_seconds = 0;
-  // It is no cause of its own: it explains nothing, and is told alone only if nothing explains it.
+  // A symptom explains no other finding, and opens an incident only if no other finding explains it.
   bool is_symptom = false;
 };
 

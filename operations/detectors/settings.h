@@ -1,4 +1,4 @@
-// What the detectors take as much, long or often. The defaults are those of README.md.
+// Thresholds of the detectors. The defaults are those of README.md.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ struct StuckSettings {
   double witness_steps = 3;              // with a second witness: learnt step times …
   double witness_seconds = 5;            // … and seconds
   double odd_rank_seconds = 20;          // one rank is behind, and its peers are alive and stand still
-  double start_seconds = 1800;           // before the first steps, nobody heard
-  double start_alive_seconds = 3600;     // before the first steps, ranks heard
-  double phase_seconds = 1800;           // eval and checkpoint, before one was seen, nobody heard
-  double phase_alive_seconds = 7200;     // likewise, ranks heard
+  double start_seconds = 1800;           // before the first steps, no reports
+  double start_alive_seconds = 3600;     // before the first steps, ranks report
+  double phase_seconds = 1800;           // eval and checkpoint, before one was seen, no reports
+  double phase_alive_seconds = 7200;     // likewise, ranks report
   double phase_factor = 5;               // afterwards: so many times the longest,
-  double phase_seconds_min = 300;        // at least this, nobody heard,
-  double phase_alive_seconds_min = 450;  // at least this, ranks heard
+  double phase_seconds_min = 300;        // at least this, no reports,
+  double phase_alive_seconds_min = 450;  // at least this, ranks report
 
   bool operator==(const StuckSettings&) const = default;
 };

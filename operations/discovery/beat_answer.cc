@@ -5,12 +5,10 @@
 
 #include "operations/trace/parse_line.h"
 #include "src/base/text.h"
-#include "src/json/parse_json.h"
+#include "src/json/json.h"
 
 namespace stepwatch::operations {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kBeats = "\"beats\":[";
 constexpr size_t kHeadBytesMax = 4096;
@@ -52,7 +50,7 @@ Status NoAnswer() {
 Result<BeatAnswer> ParseBeatAnswer(std::string_view json_untrusted) {
   const size_t beats = json_untrusted.substr(0, kHeadBytesMax).find(kBeats);
   if (beats == std::string_view::npos) return NoAnswer();
-  const Result<Json> parsed = bounded::ParseJson<Json>(std::string(json_untrusted.substr(0, beats)) + "\"beats\":[]}");
+  const Result<Json> parsed = json::Parse(std::string(json_untrusted.substr(0, beats)) + "\"beats\":[]}");
   if (!parsed.ok() || !parsed.value().is_object()) return NoAnswer();
   const Json& head = parsed.value();
   BeatAnswer answer;

@@ -1,4 +1,4 @@
-// An answer of GET /v1/beats. Pure.
+// Parser of an answer of GET /v1/beats. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,11 @@ struct BeatAnswer {
   uint64_t lost = 0;     // lines that were asked for and are not kept any more
   uint64_t dropped = 0;  // what never became a line, from the beginning on
   std::vector<Line> lines;
-  uint64_t refused = 0;  // lines that are none
+  uint64_t refused = 0;  // invalid lines
 };
 
-// Lines of another run or rank than the answer's are taken for the answer's: a process speaks for itself alone.
+// Lines that name another run or rank than the answer count as those of the answer: a process reports only about
+// itself.
 Result<BeatAnswer> ParseBeatAnswer(std::string_view json_untrusted);
 
 }  // namespace stepwatch::operations

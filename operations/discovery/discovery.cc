@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "operations/discovery/known_process.h"
+#include "operations/discovery/known_processes.h"
 #include "operations/discovery/metrics_fetch.h"
-#include "operations/witness/cgroup_memory.h"
+#include "operations/witness/memory.h"
 #include "src/base/text.h"
 
 namespace stepwatch::operations {
@@ -16,7 +16,7 @@ constexpr uint64_t kTicksOfFind = 4, kTicksOfHost = 20;
 constexpr std::chrono::milliseconds kMetricsTime{3000};
 constexpr size_t kRanksOfStacksMax = 16;
 constexpr size_t kStacksOpenMax = 64;
-constexpr double kMuteSecondsMax = 60;
+constexpr double kOverSeconds = 60;  // a control socket whose process is over is left alone for so long
 
 double SystemSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -36,41 +36,42 @@ std::string TextOf(const StackReport& report) {
 
 }  // namespace
 
-Discovery::Discovery(boost::asio::io_context& loop, DiscoveryOptions options, std::function<void(Line)> tell,
-                     Surroundings surroundings)
+Discovery::Discovery(boost::asio::io_context& loop, DiscoveryOptions options, std::function<void(Line)> report,
+                     Dependencies dependencies)
     : options_(std::move(options)),
       loop_(loop),
       mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
-      around_{loop,
-              mailbox_,
-              pulses_,
-              std::move(surroundings.open_pulse),
-              [tell = std::move(tell)](Line line) {
-                // A step of the clock is one of the observer's own, and would be one for all runs.
-                const auto* event = std::get_if<Event>(&line.what);
-                if (event == nullptr || !std::holds_alternative<ClockStepEvent>(*event)) tell(std::move(line));
-              },
-              surroundings.now ? std::move(surroundings.now) : SystemSeconds,
-              std::move(surroundings.known_until),
-              *surroundings.files,
-              options_.host,
-              [this, tell = std::move(surroundings.on_left_out)](const std::string& why) {
-                ++left_out_;
-                if (tell) tell(why);
-              }},
+      dependencies_{loop,
+                    mailbox_,
+                    pulses_,
+                    std::move(dependencies.open_pulse),
+                    [report = std::move(report)](Line line) {
+                      // A step of the clock is one of the observer's own, and would be one for all runs.
+                      const auto* event = std::get_if<Event>(&line.what);
+                      if (event == nullptr || !std::holds_alternative<ClockStepEvent>(*event)) report(std::move(line));
+                    },
+                    dependencies.now ? std::move(dependencies.now) : SystemSeconds,
+                    std::move(dependencies.known_until),
+                    *dependencies.files,
+                    options_.host,
+                    [this, on_left_out = std::move(dependencies.on_left_out)](const std::string& why) {
+                      ++left_out_;
+                      if (on_left_out) on_left_out(why);
+                    }},
       timer_(loop),
-      own_(base::ThisProcess(around_.files)),
-      left_ends_(directories_, mailbox_, AllOf(options_), around_.files,
-                 [this](const KnownProcess& known, const std::vector<control_socket::LeftEnd>& ends) {
-                   TellHosts(true);
-                   const double told = around_.known_until ? around_.known_until(known.run, known.rank) : 0;
-                   for (const Line& line : LastLinesOf(known, ends, std::max(told, known.told_t), around_.now()))
-                     around_.tell(line);
-                   known_.Forget(KeyOf(known));
-                 }),
-      known_(loop, around_.files, [this](const KnownProcess& known) {
-        // Whoever watches its control socket tells its end, too.
-        if (!IsWatched(known)) left_ends_.Find(known, around_.now());
+      own_(base::ThisProcess(dependencies_.files)),
+      left_ends_(
+          directories_, mailbox_, AllOf(options_), dependencies_.files,
+          [this](const KnownProcess& known, const std::vector<control_socket::LeftEnd>& ends) {
+            ReportHosts(true);
+            const double reported = dependencies_.known_until ? dependencies_.known_until(known.run, known.rank) : 0;
+            for (const Line& line : LastLinesOf(known, ends, std::max(reported, known.reported_t), dependencies_.now()))
+              dependencies_.report(line);
+            known_.Forget(KeyOf(known));
+          }),
+      known_(loop, dependencies_.files, [this](const KnownProcess& known) {
+        // The job behind a watched control socket reports its end itself.
+        if (!IsWatched(known)) left_ends_.Find(known, dependencies_.now());
       }) {}
 
 Discovery::~Discovery() {
@@ -104,13 +105,13 @@ void Discovery::Tick() {
     Find();
     LookAtStandstills();
   }
-  // A job may tell its end meanwhile, which is no reason to begin anew.
+  // A job may report its end meanwhile, which is no reason to begin anew.
   std::vector<std::shared_ptr<WatchedJob>> jobs;
   for (const auto& [key, job] : jobs_) jobs.push_back(job);
   for (const auto& job : jobs) job->Tick();
   if (ticks_ % kTicksOfFind == 0) SeeProcesses();
-  left_ends_.Tick(around_.now());
-  if (ticks_ % kTicksOfHost == 0) TellHosts();
+  left_ends_.Tick(dependencies_.now());
+  if (ticks_ % kTicksOfHost == 0) ReportHosts();
   ++ticks_;
   timer_.After(kTick, IfAlive([this] { Tick(); }));
 }
@@ -118,28 +119,29 @@ void Discovery::Tick() {
 void Discovery::Find() {
   if (is_finding_) return;  // a mount hangs
   const auto sockets = std::make_shared<std::vector<control_socket::FoundSocket>>();
-  is_finding_ = directories_.Post([mailbox = mailbox_, sockets, own = options_.directories, named = options_.named,
-                                   files = &around_.files, found = IfAlive([this, sockets] { OnFound(*sockets); })] {
-    *sockets = control_socket::FindSockets({.directories = own, .files = files});
-    for (const std::string& each : named) {
-      const auto others = control_socket::FindSockets({.directories = {each}, .named = each, .files = files});
-      sockets->insert(sockets->end(), others.begin(), others.end());
-    }
-    mailbox->Post(found);
-  });
+  is_finding_ =
+      directories_.Post([mailbox = mailbox_, sockets, own = options_.directories, named = options_.named,
+                         files = &dependencies_.files, found = IfAlive([this, sockets] { OnFound(*sockets); })] {
+        *sockets = control_socket::FindSockets({.directories = own, .files = files});
+        for (const std::string& each : named) {
+          const auto others = control_socket::FindSockets({.directories = {each}, .named = each, .files = files});
+          sockets->insert(sockets->end(), others.begin(), others.end());
+        }
+        mailbox->Post(found);
+      });
 }
 
 void Discovery::OnFound(const std::vector<control_socket::FoundSocket>& sockets) {
   is_finding_ = false;
   Sweep(sockets);
-  const double now = around_.now();
+  const double now = dependencies_.now();
   std::map<uid_t, size_t> of_users;
   for (const auto& [key, job] : jobs_) ++of_users[job->server().uid];
   bool is_full = false;
   for (const control_socket::FoundSocket& server : sockets) {
     const auto key = std::pair(server.path, server.inode);
-    const auto muted = mute_.find(key);
-    const bool waits = muted != mute_.end() && now < muted->second.again_at;
+    const auto silent = silent_.find(key);
+    const bool waits = silent != silent_.end() && now < silent->second.again_at;
     if (jobs_.count(key) > 0 || waits) continue;
     // No user's control sockets keep out those of another.
     size_t& theirs = of_users[server.uid];
@@ -148,11 +150,11 @@ void Discovery::OnFound(const std::vector<control_socket::FoundSocket>& sockets)
       continue;
     }
     ++theirs;
-    jobs_[key] = std::make_shared<WatchedJob>(server, around_, Callbacks());
+    jobs_[key] = std::make_shared<WatchedJob>(server, dependencies_, Callbacks());
   }
   if (is_full)
-    around_.on_left_out("some jobs are not watched: the limit is " + std::to_string(options_.jobs_max) +
-                        " jobs, and half of them for one user");
+    dependencies_.on_left_out("some jobs are not watched: the limit is " + std::to_string(options_.jobs_max) +
+                              " jobs, and half of them for one user");
 }
 
 WatchedJob::Callbacks Discovery::Callbacks() {
@@ -160,64 +162,65 @@ WatchedJob::Callbacks Discovery::Callbacks() {
     if (const auto known = KnownOf(job)) known_.Forget(KeyOf(*known));
   };
   const auto before_gone = [this, forget](const WatchedJob& job) {
-    TellHosts(true);
+    ReportHosts(true);
     forget(job);
   };
   const auto hand_over = [this](const WatchedJob& job) {
     const std::optional<KnownProcess> known = KnownOf(job);
     if (!known) return false;
     (void)known_.See(*known);
-    left_ends_.Find(*known, around_.now());
+    left_ends_.Find(*known, dependencies_.now());
     return true;
   };
   return {before_gone, hand_over, forget};
 }
 
-// Who is gone, and control sockets at which nobody has ever answered: most belong to a process that was killed earlier.
+// Removes jobs that are over, and waits longer for control sockets that have never answered: most belong to a process
+// that was killed earlier.
 void Discovery::Sweep(const std::vector<control_socket::FoundSocket>& sockets) {
-  const double now = around_.now();
+  const double now = dependencies_.now();
   for (auto each = jobs_.begin(); each != jobs_.end();) {
     const auto& [key, job] = *each;
-    if (job->is_mute()) {
-      Attempt& attempt = mute_[key];
-      attempt.again_at = now + std::min(kMuteSecondsMax, static_cast<double>(1 << std::min(attempt.failures++, 6)));
+    if (job->has_never_answered()) {
+      Attempt& attempt = silent_[key];
+      attempt.again_at = now + attempt.retry.Next();
       job->Stop();
     } else if (job->is_over()) {
-      mute_[key].again_at = now + kMuteSecondsMax;
+      silent_[key].again_at = now + kOverSeconds;
     }
     each = job->is_over() ? jobs_.erase(each) : std::next(each);
   }
-  std::erase_if(mute_, [&](const auto& each) {
+  std::erase_if(silent_, [&](const auto& each) {
     return std::none_of(sockets.begin(), sockets.end(), [&](const control_socket::FoundSocket& server) {
       return server.path == each.first.first && server.inode == each.first.second;
     });
   });
   std::erase_if(hosts_, [&](const auto& each) {
     return std::none_of(jobs_.begin(), jobs_.end(),
-                        [&](const auto& job) { return job.second->teller().run() == each.first; });
+                        [&](const auto& job) { return job.second->reporter().run() == each.first; });
   });
 }
 
-// Also just before a process is told to be gone, so that its reason, or that there is none, stands before it.
-void Discovery::TellHosts(bool tells_same) {
+// Also just before the end of a process is reported, so that its reason, or the lack of one, precedes it.
+void Discovery::ReportHosts(bool reports_same) {
   if (jobs_.empty()) return;
-  const HostMemory memory = ReadHostMemory(around_.files);
+  const HostMemory memory = ReadHostMemory(dependencies_.files);
   std::map<std::string, std::map<std::string, CgroupMemory>> runs;
   std::map<std::string, CgroupMemory> read;  // several ranks share one
   for (const auto& [key, job] : jobs_) {
-    if (job->teller().run().empty()) continue;
+    if (job->reporter().run().empty()) continue;
     const auto [found, is_new] = read.try_emplace(job->cgroup());
-    if (is_new) found->second = ReadCgroupMemory(job->cgroup(), around_.files);
-    runs[job->teller().run()].insert(*found);
+    if (is_new) found->second = ReadCgroupMemory(job->cgroup(), dependencies_.files);
+    runs[job->reporter().run()].insert(*found);
   }
   for (const auto& [run, cgroups] : runs)
-    if (const auto event = hosts_[run].OnMemory(options_.host, memory, cgroups, tells_same))
-      around_.tell(Line{around_.now(), run, std::nullopt, Event(*event)});
+    if (const auto event = hosts_[run].OnMemory(options_.host, memory, cgroups, reports_same))
+      dependencies_.report(Line{dependencies_.now(), run, std::nullopt, Event(*event)});
 }
 
 void Discovery::LookAtStandstills() {
   if (!options_.collects_stacks) return;
-  const double now = around_.now();
+  const double now = dependencies_.now();
   for (const auto& [key, job] : jobs_) {
     if (stacks_open_ >= kRanksOfStacksMax) return;
     if (!job->process() || !job->standstill().TakeTurn(now)) continue;
@@ -238,7 +241,7 @@ bool Discovery::PostStacks(const std::shared_ptr<WatchedJob>& job, Pause pause, 
   StackTools tools = options_.stacks;
   tools.stop_fd = stop_->get();
   const bool is_posted = stacks_.Post([process = *job->process(), pause, tools = std::move(tools), stop = stop_, report,
-                                       collected, mailbox = mailbox_, files = &around_.files] {
+                                       collected, mailbox = mailbox_, files = &dependencies_.files] {
     *report = operations::CollectStacks(process, pause, tools, *files);
     mailbox->Post(collected);
   });
@@ -262,9 +265,9 @@ void Discovery::CollectStacks(const std::string& run, const std::vector<int64_t>
   const auto gathering = std::make_shared<Gathering>();
   gathering->done = std::move(done);
   for (const auto& [key, job] : jobs_) {
-    const int64_t rank = job->teller().rank();
+    const int64_t rank = job->reporter().rank();
     const bool is_meant = ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-    if (job->teller().run() != run || !is_meant || !job->process() || gathering->open == kRanksOfStacksMax) continue;
+    if (job->reporter().run() != run || !is_meant || !job->process() || gathering->open == kRanksOfStacksMax) continue;
     const bool is_posted = PostStacks(job, Pause::kYes, [gathering, rank, job = job](StackReport report) {
       job->OnStacks(TextOf(report));
       if (report.was_seen) job->OnCollective(report.collective);
@@ -280,7 +283,7 @@ void Discovery::CollectStacks(const std::string& run, const std::vector<int64_t>
 void Discovery::Remember(const std::vector<KnownProcess>& processes) {
   for (const KnownProcess& each : processes) {
     known_.Remember(each);
-    if (each.uid) (void)around_.owners.NameFor(each.run, *each.uid, around_.now());
+    if (each.uid) (void)dependencies_.owners.NameFor(each.run, *each.uid, dependencies_.now());
   }
 }
 
@@ -289,24 +292,24 @@ void Discovery::SeeProcesses() {
   for (const auto& [key, job] : jobs_) {
     const auto known = KnownOf(*job);
     if (known && !job->is_over() && !known_.See(*known))
-      around_.on_left_out("more than " + std::to_string(KnownProcesses::kProcessesMax) +
-                          " processes are known; if one of the others ends while its control socket does not "
-                          "respond, its end is not reported");
+      dependencies_.on_left_out("more than " + std::to_string(KnownProcesses::kProcessesMax) +
+                                " processes are known; if one of the others ends while its control socket does not "
+                                "respond, its end is not reported");
   }
   // From here on kills for memory are counted: one may come before the next look at the hosts.
-  if (known_.size() > before) TellHosts();
-  known_.Tick(around_.now());
+  if (known_.size() > before) ReportHosts();
+  known_.Tick(dependencies_.now());
 }
 
 std::optional<KnownProcess> Discovery::KnownOf(const WatchedJob& job) const {
-  const JobTeller& teller = job.teller();
-  KnownProcess known{teller.run(), teller.rank(), {}, {}, around_.now(), job.told_t(), job.uid()};
+  const JobReporter& reporter = job.reporter();
+  KnownProcess known{reporter.run(), reporter.rank(), {}, {}, dependencies_.now(), job.reported_t(), job.uid()};
   if (job.process()) {
     known.process = own_;
     known.process.pid = job.process()->pid;
     known.process.started = job.process()->started;
   }
-  if (teller.look()) known.own = teller.look()->process;
+  if (reporter.look()) known.own = reporter.look()->process;
   if (known.run.empty() || (known.process.pid <= 0 && known.own.pid <= 0)) return std::nullopt;
   return known;
 }
@@ -323,14 +326,14 @@ void Discovery::FetchMetrics(std::function<void(std::string page)> done) {
   if (metrics_waiting_.size() > 1) return;
   std::vector<MetricsQuestion> questions;
   for (const auto& [key, job] : jobs_) {
-    const JobTeller& teller = job->teller();
-    if (teller.run().empty()) continue;
+    const JobReporter& reporter = job->reporter();
+    if (reporter.run().empty()) continue;
     questions.push_back({job->server(),
-                         {{"run", teller.run()},
-                          {"rank", std::to_string(teller.rank())},
+                         {{"run", reporter.run()},
+                          {"rank", std::to_string(reporter.rank())},
                           {"job", base::Printable(job->server().name)}}});
   }
-  operations::FetchMetrics(loop_, questions, kMetricsTime, around_.room,
+  operations::FetchMetrics(loop_, questions, kMetricsTime, dependencies_.room,
                            [this, alive = std::weak_ptr(alive_)](const std::string& page) {
                              if (alive.expired()) return;
                              for (const auto& each : std::exchange(metrics_waiting_, {})) each(page);

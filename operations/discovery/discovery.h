@@ -1,11 +1,10 @@
-// Finds the jobs of this machine and tells what becomes of them, as lines.
+// Finds the jobs of this machine and reports their state as lines.
 //
-// ControlSockets are looked for once a second. Of each job the pulse is read four times a second, which asks the job
-// nothing, and its beats are asked for once a second while something moves. A process's end is told at once, by its
-// pidfd. A job that hangs, vanishes or answers garbage costs a question now and then, with more and more time between
-// two, and disturbs no other. That a control socket does not answer says nothing about its process: silence stays
-// unknown until somebody else says gone. A process that was found stays known until it is gone, also to the stepwatchd
-// after this one.
+// Control sockets are looked for once a second. The pulse of each job is read four times a second, at no cost to the
+// job; its beats are requested once a second while its pulse changes. The end of a process is reported at once, by its
+// pidfd. A job that hangs, vanishes or answers garbage is asked ever less often, and delays no other job. A control
+// socket that does not answer is no sign that its process is gone: the rank stays silent until another source reports
+// the end. A process that was found stays known until it is gone, across restarts of stepwatchd.
 //
 // Lives on the loop's thread; nothing blocks it: directories, pulses and stacks have threads of their own.
 #pragma once
@@ -31,6 +30,7 @@
 #include "operations/witness/collect_stacks.h"
 #include "src/base/file.h"
 #include "src/base/io_executor.h"
+#include "src/base/retry.h"
 
 namespace boost::asio {
 class io_context;
@@ -47,7 +47,7 @@ struct DiscoveryOptions {
   size_t jobs_max = 4096;
 };
 
-// Of one rank, for the evidence of an incident.
+// Stacks of one rank, for the evidence of an incident.
 struct RankStacks {
   int64_t rank = 0;
   StackReport report;
@@ -55,49 +55,48 @@ struct RankStacks {
 
 class Discovery {
  public:
-  struct Surroundings {
+  struct Dependencies {
     OpenPulse open_pulse = {};         // see OpenSocketPulse
-    std::function<double()> now = {};  // the wall clock in seconds; the system's if there is none
-    // When the last line of that rank was told by an earlier stepwatchd; what the job repeats of before is passed over.
+    std::function<double()> now = {};  // the wall clock in seconds; empty: that of the system
+    // When an earlier stepwatchd reported the last line of that rank; older lines that the job repeats are skipped.
     std::function<double(const std::string& run, int64_t rank)> known_until = {};
     base::FileSystem* files = &base::FileSystem::Real();
-    // Something of a job is left out, for want of room. Called each time.
+    // Data of a job was left out because a limit was reached. Called each time.
     std::function<void(const std::string& why)> on_left_out = {};
   };
 
-  // Calls `tell` from the loop, for each line learnt.
-  Discovery(boost::asio::io_context& loop, DiscoveryOptions options, std::function<void(Line)> tell,
-            Surroundings surroundings);
+  // Calls `report` from the loop, for each line learnt.
+  Discovery(boost::asio::io_context& loop, DiscoveryOptions options, std::function<void(Line)> report,
+            Dependencies dependencies);
   ~Discovery();
   Discovery(const Discovery&) = delete;
   Discovery& operator=(const Discovery&) = delete;
 
   void Start();
-  // What an earlier stepwatchd has seen, as its Processes said: who ends, or has ended meanwhile, is told. Before
-  // Start.
+  // Processes that an earlier stepwatchd knew: the end of each, past or future, is reported. Before Start.
   void Remember(const std::vector<KnownProcess>& processes);
-  // Nothing is told afterwards.
+  // No line is reported afterwards.
   void Stop();
 
-  // Python and native stacks of these ranks of a run, as far as they run on this machine (of its first ones if none is
-  // named), told as StacksEvents and CollectiveWaitEvents. Pauses each for a moment: they stand still, and somebody
-  // needs to know why. Then calls `done`, if it is there, from the loop.
+  // Reports Python and native stacks of these ranks of a run, as far as they run on this machine (of its first ranks if
+  // the list is empty), as StacksEvents and CollectiveWaitEvents. Pauses each process for a moment: it stands still
+  // anyway, and the reason is needed. Then calls `done`, if it is set, from the loop.
   void CollectStacks(const std::string& run, const std::vector<int64_t>& ranks,
                      std::function<void(std::vector<RankStacks>)> done = {});
 
   // One page with the metrics of all jobs, with the labels run, rank and job: see MergeExpositions.
   void FetchMetrics(std::function<void(std::string page)> done);
 
-  // Those of runs that have not been told to be gone. Keep them with the lines, for Remember.
+  // The known processes whose end was not reported. Keep them with the lines, for Remember.
   std::vector<KnownProcess> Processes() const { return known_.All(); }
   size_t jobs() const { return jobs_.size(); }
-  // How often something of a job was left out, for want of room.
+  // How often data of a job was left out because a limit was reached.
   int64_t left_out() const { return left_out_; }
 
  private:
   using Jobs = std::map<std::pair<std::string, ino_t>, std::shared_ptr<WatchedJob>>;
   struct Attempt {
-    int failures = 0;
+    base::Retry retry{1, 60};
     double again_at = 0;
   };
 
@@ -105,10 +104,10 @@ class Discovery {
   void Find();
   void OnFound(const std::vector<control_socket::FoundSocket>& sockets);
   void Sweep(const std::vector<control_socket::FoundSocket>& sockets);
-  void TellHosts(bool tells_same = false);
+  void ReportHosts(bool reports_same = false);
   void SeeProcesses();
   WatchedJob::Callbacks Callbacks();
-  // What is known of the process of a job; nothing: it is not known of which run it is, or which process.
+  // The identity of the job's process; empty while its run or its process is unknown.
   std::optional<KnownProcess> KnownOf(const WatchedJob& job) const;
   bool IsWatched(const KnownProcess& known) const;
   void LookAtStandstills();
@@ -126,14 +125,14 @@ class Discovery {
   // Can be read once this is stopped. Shared with the tools that run.
   const std::shared_ptr<const base::UniqueFd> stop_ =
       std::make_shared<const base::UniqueFd>(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  JobAround around_;
+  JobDependencies dependencies_;
   watch::Timer timer_;
   const base::ProcessIdentity own_;
   LeftEnds left_ends_;
   KnownProcesses known_;
   Jobs jobs_;
-  std::map<std::pair<std::string, ino_t>, Attempt> mute_;  // control sockets at which nobody has ever answered
-  std::map<std::string, HostLines> hosts_;                 // by run
+  std::map<std::pair<std::string, ino_t>, Attempt> silent_;  // control sockets that have never answered
+  std::map<std::string, HostLines> hosts_;                   // by run
   std::vector<std::function<void(std::string page)>> metrics_waiting_;
   int64_t left_out_ = 0;
   uint64_t ticks_ = 0;

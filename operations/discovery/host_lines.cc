@@ -5,7 +5,7 @@
 namespace stepwatch::operations {
 namespace {
 
-// Less is no news: of pressure, in percent, and of a cgroup's memory, as a share of its limit.
+// Smaller differences are not reported: of pressure, in percent, and of a cgroup's memory, as a share of its limit.
 constexpr double kPsiDifferenceMin = 1;
 constexpr double kShareDifferenceMin = 0.05;
 
@@ -18,7 +18,7 @@ bool IsClose(const std::optional<double>& a, const std::optional<double>& b, dou
   return a.has_value() == b.has_value() && (!a || std::abs(*a - *b) < difference);
 }
 
-// Of the one that has the least left.
+// Adds the memory of the cgroup with the least left.
 void AddFullest(const std::map<std::string, CgroupMemory>& cgroups, HostEvent* event) {
   for (const auto& [directory, memory] : cgroups) {
     HostEvent other;
@@ -34,7 +34,7 @@ void AddFullest(const std::map<std::string, CgroupMemory>& cgroups, HostEvent* e
 }  // namespace
 
 std::optional<HostEvent> HostLines::OnMemory(const std::string& host, const HostMemory& memory,
-                                             const std::map<std::string, CgroupMemory>& cgroups, bool tells_same) {
+                                             const std::map<std::string, CgroupMemory>& cgroups, bool reports_same) {
   std::map<std::string, std::optional<double>> kills;
   for (const auto& [directory, cgroup] : cgroups) kills[directory] = cgroup.oom_kill;
   HostEvent event;
@@ -43,11 +43,12 @@ std::optional<HostEvent> HostLines::OnMemory(const std::string& host, const Host
   if (counter_.in_cgroups() > 0) event.cgroup_oom_kill = counter_.in_cgroups();
   event.psi = memory.psi;
   AddFullest(cgroups, &event);
-  const bool is_same = told_ && told_->oom_kill == event.oom_kill && told_->cgroup_oom_kill == event.cgroup_oom_kill &&
-                       IsClose(told_->psi, event.psi, kPsiDifferenceMin) &&
-                       IsClose(ShareOf(*told_), ShareOf(event), kShareDifferenceMin);
-  if (is_same && !tells_same) return std::nullopt;
-  told_ = event;
+  const bool is_same = reported_ && reported_->oom_kill == event.oom_kill &&
+                       reported_->cgroup_oom_kill == event.cgroup_oom_kill &&
+                       IsClose(reported_->psi, event.psi, kPsiDifferenceMin) &&
+                       IsClose(ShareOf(*reported_), ShareOf(event), kShareDifferenceMin);
+  if (is_same && !reports_same) return std::nullopt;
+  reported_ = event;
   return event;
 }
 

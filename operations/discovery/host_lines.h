@@ -1,4 +1,4 @@
-// What the memory of this host means for one run. Pure.
+// Makes events of one run from the memory of this host. Pure.
 #pragma once
 
 #include <map>
@@ -6,22 +6,20 @@
 #include <string>
 
 #include "operations/vocabulary/line.h"
-#include "operations/witness/cgroup_memory.h"
-#include "operations/witness/host_memory.h"
-#include "operations/witness/oom_counter.h"
+#include "operations/witness/memory.h"
 
 namespace stepwatch::operations {
 
 class HostLines {
  public:
-  // Of the cgroups of the run's processes, by their directories: see OomCounter. Nothing: there is nothing new to tell,
-  // and nobody has to know that.
+  // `cgroups`: those of the run's processes, by their directories, see OomCounter. Empty if nothing has changed, unless
+  // `reports_same`.
   std::optional<HostEvent> OnMemory(const std::string& host, const HostMemory& memory,
-                                    const std::map<std::string, CgroupMemory>& cgroups, bool tells_same = false);
+                                    const std::map<std::string, CgroupMemory>& cgroups, bool reports_same = false);
 
  private:
   OomCounter counter_;
-  std::optional<HostEvent> told_;
+  std::optional<HostEvent> reported_;
 };
 
 }  // namespace stepwatch::operations

@@ -1,17 +1,28 @@
 #include "operations/discovery/known_processes.h"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
 
-#include "operations/discovery/known_process.h"
+#include "operations/trace/parse_line.h"
 #include "operations/witness/process_end.h"
 
 namespace stepwatch::operations {
 namespace {
 
-// Gone, wherever one looks: of a machine that was started again a pid may be somebody else's.
+// A process that is gone in any case: after a reboot its pid may belong to another process.
 constexpr ProcessRef kNobody{0, 0};
+
+// An event of the process's own time may be older than a beat that was made of its pulse, which has the observer's.
+constexpr double kEventSeconds = 2;
+
+bool IsOf(const control_socket::LeftEnd& end, const KnownProcess& known) {
+  // A file of one user is no evidence on another user's process.
+  if (end.owner && known.uid && *end.owner != *known.uid) return false;
+  const auto is = [&](const base::ProcessIdentity& process) { return process.pid > 0 && process == end.process; };
+  return is(known.own) || is(known.process);
+}
 
 }  // namespace
 
@@ -53,7 +64,7 @@ void KnownProcesses::Tick(double now) {
   }
 }
 
-// Nothing is made of one of which nobody can tell from here: it stays unknown.
+// A process whose state cannot be seen from here stays unknown.
 void KnownProcesses::Watch(Entry* entry) {
   const std::optional<bool> has_ended = HasEnded(entry->process, files_);
   if (!has_ended) return;
@@ -74,6 +85,36 @@ std::vector<KnownProcess> KnownProcesses::All() const {
   std::vector<KnownProcess> all;
   for (const auto& [key, entry] : entries_) all.push_back(entry.process);
   return all;
+}
+
+std::optional<bool> HasEnded(const KnownProcess& known, base::FileSystem& files) {
+  const base::ProcessIdentity own = base::ThisProcess(files);
+  const base::ProcessIdentity& process = known.process;
+  const bool is_restarted =
+      !own.boot_id.empty() && !process.boot_id.empty() && process.host == own.host && process.boot_id != own.boot_id;
+  if (is_restarted) return true;
+  const std::optional<bool> runs = base::IsRunning(process, files);
+  if (!runs) return std::nullopt;
+  return !*runs;
+}
+
+std::vector<Line> LastLinesOf(const KnownProcess& known, const std::vector<control_socket::LeftEnd>& ends,
+                              double reported_t, double now) {
+  std::vector<Line> lines;
+  for (const control_socket::LeftEnd& end : ends) {
+    if (!IsOf(end, known)) continue;
+    for (const std::string& text : end.lines) {
+      Result<Line> parsed = ParseLine(text);
+      if (!parsed.ok() || parsed.value().run != known.run || parsed.value().rank != known.rank) continue;
+      Line& line = parsed.value();
+      const bool is_event = std::holds_alternative<Event>(line.what);
+      if (line.t <= reported_t - (is_event ? kEventSeconds : 0)) continue;
+      line.t = std::min(line.t, now);
+      lines.push_back(std::move(line));
+    }
+  }
+  lines.push_back({now, known.run, known.rank, Event(ProcessGoneEvent{})});
+  return lines;
 }
 
 }  // namespace stepwatch::operations

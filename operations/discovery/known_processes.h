@@ -1,17 +1,20 @@
-// The processes that were found, beyond the control sockets at which they were found: also those of an earlier
-// stepwatchd, and those whose control socket does not answer any more.
+// The processes that were found, also those of an earlier stepwatchd and those whose control socket does not answer any
+// more.
 //
-// Who is not seen through a control socket any longer is watched here until it ends. Lives on the loop's thread.
+// A process that is no longer seen through a control socket is watched here until it ends. Lives on the loop's thread.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "controller/control_socket/left_end.h"
 #include "operations/vocabulary/known_process.h"
+#include "operations/vocabulary/line.h"
 #include "src/base/file_system.h"
 
 namespace boost::asio {
@@ -25,7 +28,7 @@ class ProcessEnd;
 class KnownProcesses {
  public:
   using OnEnd = std::function<void(const KnownProcess& process)>;
-  // Of which nobody could tell for so long whether it runs: it is forgotten.
+  // A process whose state could not be seen for so long is forgotten.
   static constexpr double kUnseenSecondsMax = 7 * 86400.0;
 
   // `on_end` is called from the loop, never from here. A process stays known until Forget.
@@ -37,12 +40,12 @@ class KnownProcesses {
 
   static constexpr size_t kProcessesMax = 16384;
 
-  // Somebody else watches it at this moment. False: there are too many, and it stays unknown.
+  // It is watched through its control socket at this moment. False: there are too many, and it stays unknown.
   bool See(const KnownProcess& process);
   // An earlier stepwatchd has seen it.
   void Remember(const KnownProcess& process);
   void Forget(const std::string& key);
-  // Once a second, after all that are seen: who was not is watched.
+  // Once a second, after all calls of See: processes that were not seen are watched.
   void Tick(double now);
   void Stop();
   std::vector<KnownProcess> All() const;
@@ -62,5 +65,13 @@ class KnownProcesses {
   const OnEnd on_end_;
   std::map<std::string, Entry> entries_;
 };
+
+// True: it ended, or its machine was started again since. Empty: unknown, because it is a process of another machine or
+// another container.
+std::optional<bool> HasEnded(const KnownProcess& known, base::FileSystem& files = base::FileSystem::Real());
+
+// Its last words, if it is among `ends`, without lines up to `reported_t`; then that it is gone.
+std::vector<Line> LastLinesOf(const KnownProcess& known, const std::vector<control_socket::LeftEnd>& ends,
+                              double reported_t, double now);
 
 }  // namespace stepwatch::operations

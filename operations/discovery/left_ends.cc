@@ -24,7 +24,7 @@ void LeftEnds::Find(const KnownProcess& process, double now) {
 }
 
 void LeftEnds::Tick(double now) {
-  if (reading_ && std::abs(now - asked_at_) > kReadSecondsMax) Tell({});
+  if (reading_ && std::abs(now - asked_at_) > kReadSecondsMax) Report({});
   if (!reading_ && !waiting_.empty()) Read(now);
 }
 
@@ -34,19 +34,19 @@ void LeftEnds::Read(double now) {
   reading_ = std::make_shared<const bool>(true);
   const auto ends = std::make_shared<std::vector<control_socket::LeftEnd>>();
   // Not of this object when it has been destroyed, nor when it waits no longer.
-  const auto tell = [this, ends, reading = std::weak_ptr(reading_)] {
-    if (!reading.expired()) Tell(*ends);
+  const auto report = [this, ends, reading = std::weak_ptr(reading_)] {
+    if (!reading.expired()) Report(*ends);
   };
-  const bool is_posted = thread_.Post([directories = directories_, files = &files_, ends, mailbox = mailbox_, tell] {
+  const bool is_posted = thread_.Post([directories = directories_, files = &files_, ends, mailbox = mailbox_, report] {
     for (const std::string& directory : directories)
       for (control_socket::LeftEnd& end : control_socket::ReadLeftEnds(directory, *files))
         ends->push_back(std::move(end));
-    mailbox->Post(tell);
+    mailbox->Post(report);
   });
-  if (!is_posted) Tell({});
+  if (!is_posted) Report({});
 }
 
-void LeftEnds::Tell(const std::vector<control_socket::LeftEnd>& ends) {
+void LeftEnds::Report(const std::vector<control_socket::LeftEnd>& ends) {
   reading_.reset();
   for (const KnownProcess& process : std::exchange(asked_, {})) found_(process, ends);
 }

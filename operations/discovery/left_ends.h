@@ -1,7 +1,6 @@
-// Finds out how processes ended of which nobody here has heard the end, from what they have left beside their control
-// sockets.
+// Finds the last words of processes whose end was not seen, in files beside their control sockets.
 //
-// Files are another thread's; a directory that hangs delays an answer, and then there is one without what it holds.
+// Another thread reads the files. If a directory hangs, the answer comes late and lacks its files.
 #pragma once
 
 #include <functional>
@@ -31,7 +30,7 @@ class LeftEnds {
 
  private:
   void Read(double now);
-  void Tell(const std::vector<control_socket::LeftEnd>& ends);
+  void Report(const std::vector<control_socket::LeftEnd>& ends);
 
   base::IoExecutor& thread_;
   const std::shared_ptr<watch::LoopMailbox> mailbox_;

@@ -1,4 +1,4 @@
-// Asks many control sockets for their metrics at one time.
+// Fetches the metrics of many control sockets at one time.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "controller/control_socket/find_jobs.h"
-#include "operations/exposition/merge_expositions.h"
+#include "operations/discovery/merge_expositions.h"
 #include "src/base/byte_room.h"
 
 namespace boost::asio {
@@ -22,8 +22,8 @@ struct MetricsQuestion {
   std::vector<ExpositionLabel> labels;  // of the job
 };
 
-// Calls `done` once, from the loop and never from here, with the merged page of those that have answered in time; the
-// others are counted in it, and so are those for which there is no room. It is called at the latest after `time`.
+// Calls `done` once, from the loop and never from here, with the merged page of those that have answered in time; it
+// counts the others, and those for which there is no room. It is called at the latest after `time`.
 void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions,
                   std::chrono::milliseconds time, const base::ByteRoom& room,
                   std::function<void(std::string page)> done);

@@ -1,4 +1,4 @@
-// Where a process left its training: what operations take from a pulse.
+// The position of a process in its training, as its pulse has it.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +16,7 @@
 
 namespace stepwatch::operations {
 
-// Of another process, and not to be believed beyond its types.
+// Written by another process: only its types are checked.
 struct PulseLook {
   base::ProcessIdentity process;
   std::string run;
@@ -29,7 +29,7 @@ struct PulseLook {
   int64_t signal = 0;    // recorded last; 0: none
   uint64_t signals = 0;  // how many
   std::optional<EndReason> end;
-  uint64_t words = 0;  // how much there is of what outlives the process
+  uint64_t words = 0;  // how much there is of its last words, which outlive the process
 
   bool operator==(const PulseLook&) const = default;
 };
@@ -45,12 +45,16 @@ class PulseReader {
   virtual ~PulseReader() = default;
   virtual Result<PulseLook> Look() const = 0;
   virtual std::vector<LastWordLine> LastWords() const = 0;
-  // Names of modules are to be had anew.
+  // Names of modules must be read again.
   virtual bool IsOutdated() const = 0;
 };
 
-// Asks the control socket at a path, and blocks meanwhile: for a thread that may. `trusted`: see http::Client.
+// Opens the pulse of the control socket at a path, and blocks meanwhile: for a thread that may. `trusted`: see
+// http::Client.
 using OpenPulse =
     std::function<Result<std::unique_ptr<PulseReader>>(const std::string& path, std::optional<uid_t> trusted)>;
+
+// See OpenPulse.
+Result<std::unique_ptr<PulseReader>> OpenSocketPulse(const std::string& path, std::optional<uid_t> trusted);
 
 }  // namespace stepwatch::operations

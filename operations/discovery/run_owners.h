@@ -1,4 +1,4 @@
-// The owner of each run, so that no user's process speaks for a run of another's. Lives on the loop's thread.
+// The owner of each run, so that no user's process reports for a run of another user. Lives on the loop's thread.
 #pragma once
 
 #include <sys/types.h>
@@ -9,16 +9,16 @@
 
 namespace stepwatch::operations {
 
-// The user whose process is the first to be of a run has its name. What another user's processes say of a run of this
-// name is that of a run of its own, which is watched as well.
+// The first user with a process of a run owns its name. Reports of other users under this name belong to a run of their
+// own, which is watched as well.
 class RunOwners {
  public:
-  // The runs of one user; beyond them, the run that was heard longest ago is forgotten.
+  // Runs of one user; beyond them, the run that was reported longest ago is forgotten.
   static constexpr size_t kRunsMax = 4096;
-  // A run that nobody has named for so long has no owner any more.
+  // A run that was not reported for so long has no owner any more.
   static constexpr double kSecondsMax = 7 * 86400.0;
 
-  // The name for what a process of this user says of `run`, at `now`; empty: too many users have named it.
+  // The name for reports on `run` by a process of this user, at `now`; empty: too many users report it.
   std::string NameFor(const std::string& run, uid_t uid, double now);
 
  private:

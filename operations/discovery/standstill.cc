@@ -8,9 +8,8 @@ namespace {
 constexpr size_t kStepsMin = 5;
 constexpr double kTypicalTimes = 3;
 constexpr double kSecondsMore = 1;
-// Of a process whose pace is not known, for instance because it compiles.
+// Limit for a process whose pace is not known, for instance because it compiles.
 constexpr double kUnknownPaceSeconds = 60;
-constexpr double kTurnSecondsMin = 20, kTurnSecondsMax = 600;
 
 }  // namespace
 
@@ -21,7 +20,7 @@ void Standstill::OnLook(const PulseLook& look, double now) {
     if (is_training && is_training_ && step_ && *look.step > *step_)
       seconds_[steps_++ % kStepsKept] = (now - stepped_at_) / static_cast<double>(*look.step - *step_);
     stepped_at_ = now;
-    turn_seconds_ = 0;
+    turns_.Reset();
     next_turn_ = 0;
   }
   is_training_ = is_training;
@@ -44,8 +43,7 @@ bool Standstill::Stands(double now) const {
 
 bool Standstill::TakeTurn(double now) {
   if (!Stands(now) || now < next_turn_) return false;
-  turn_seconds_ = turn_seconds_ == 0 ? kTurnSecondsMin : std::min(2 * turn_seconds_, kTurnSecondsMax);
-  next_turn_ = now + turn_seconds_;
+  next_turn_ = now + turns_.Next();
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Whether a process has stopped making steps, by its own pace. Pure.
+// Detects by a process's own pace that it has stopped making steps. Pure.
 #pragma once
 
 #include <array>
@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "operations/discovery/pulse_source.h"
+#include "src/base/retry.h"
 
 namespace stepwatch::operations {
 
-// No verdict, only a reason to look more closely: sooner than a detector may say "stuck", so that what a look finds is
-// there when it decides.
+// Triggers a closer look, sooner than a detector raises "stuck", so that the result is there when it decides.
 class Standstill {
  public:
   void OnLook(const PulseLook& look, double now);
@@ -30,7 +30,7 @@ class Standstill {
   double stepped_at_ = 0;
   bool is_training_ = false;
   double next_turn_ = 0;
-  double turn_seconds_ = 0;
+  base::Retry turns_{20, 600};
 };
 
 }  // namespace stepwatch::operations

@@ -6,7 +6,7 @@
 #include "operations/discovery/beat_answer.h"
 #include "operations/discovery/job_connection.h"
 #include "operations/trace/parse_line.h"
-#include "operations/witness/cgroup_memory.h"
+#include "operations/witness/memory.h"
 #include "operations/witness/process_end.h"
 #include "src/base/text.h"
 
@@ -16,31 +16,30 @@ namespace {
 constexpr std::chrono::milliseconds kJobAnswerTime{2000};
 // The page of a control socket has a megabyte; that of earlier releases may have some.
 constexpr size_t kAnswerBytesMax = size_t{4} << 20;
-constexpr double kSecondsMax = 30;  // between two attempts at a control socket that does not answer
-constexpr double kFetchSecondsMax = 60;
 constexpr double kProcessSeconds = 1;
-// A process that nobody can see end, and whose control socket has not answered so often, is not waited for any longer.
+// A job is given up if its process cannot be watched and its control socket has failed so often.
 constexpr int kFailuresMax = 30;
 
 }  // namespace
 
-WatchedJob::WatchedJob(control_socket::FoundSocket server, JobAround& around, Callbacks callbacks)
+WatchedJob::WatchedJob(control_socket::FoundSocket server, JobDependencies& dependencies, Callbacks callbacks)
     : control_socket_(std::move(server)),
-      around_(around),
+      dependencies_(dependencies),
       callbacks_(std::move(callbacks)),
-      connection_(std::make_shared<JobConnection>(around.loop, control_socket_.path, control_socket_.uid, around.room)),
-      teller_(around.host, around.now()) {}
+      connection_(std::make_shared<JobConnection>(dependencies.loop, control_socket_.path, control_socket_.uid,
+                                                  dependencies.room)),
+      reporter_(dependencies.host, dependencies.now()) {}
 
-void WatchedJob::Tell(const JobTeller::Lines& lines) {
+void WatchedJob::Report(const JobReporter::Lines& lines) {
   for (const Line& line : lines) {
-    told_t_ = std::max(told_t_, line.t);
-    around_.tell(line);
+    reported_t_ = std::max(reported_t_, line.t);
+    dependencies_.report(line);
   }
 }
 
 void WatchedJob::Tick() {
   if (is_over_) return;
-  const double now = around_.now();
+  const double now = dependencies_.now();
   LookAtPulse(now);
   LookAtProcess(now);
   AskForBeats(now);
@@ -52,32 +51,33 @@ void WatchedJob::LookAtPulse(double now) {
   const Result<PulseLook> look = pulse_->Look();
   if (!look.ok()) return;  // it is being written; a process killed in the middle is gone
   standstill_.OnLook(look.value(), now);
-  JobTeller::Lines lines;
-  teller_.OnPulse(Named(look.value(), now), now, &lines);
-  if (teller_.HasLeft()) teller_.OnLeft(pulse_->LastWords(), now, &lines);
-  Tell(lines);
+  JobReporter::Lines lines;
+  reporter_.OnPulse(Named(look.value(), now), now, &lines);
+  if (reporter_.HasLeft()) reporter_.OnLeft(pulse_->LastWords(), now, &lines);
+  Report(lines);
 }
 
-// A step that moved says more than any state.
+// A finished step is stronger evidence than the state of the process.
 void WatchedJob::LookAtProcess(double now) {
   const double waited = now - process_looked_at_;
   if (!end_ || (waited < kProcessSeconds && waited >= 0)) return;
   process_looked_at_ = now;
   end_->Look();
-  const bool has_moved = teller_.look() && teller_.look() != look_before_;
-  look_before_ = teller_.look();
+  const bool has_moved = reporter_.look() && reporter_.look() != look_before_;
+  look_before_ = reporter_.look();
   if (!process_) return;
-  const std::optional<char> state = has_moved ? 'R' : StateOf(*process_, around_.files);
+  const std::optional<char> state = has_moved ? 'R' : StateOf(*process_, dependencies_.files);
   if (state == 't' && looks_open_ > 0) return;  // it is we who hold it up
-  JobTeller::Lines lines;
-  if (state) teller_.OnState(*state, now, &lines);
-  Tell(lines);
+  JobReporter::Lines lines;
+  if (state) reporter_.OnState(*state, now, &lines);
+  Report(lines);
 }
 
 void WatchedJob::AskForBeats(double now) {
-  if (connection_->is_busy() || (now < ask_at_ && ask_at_ - now <= kSecondsMax) || !teller_.WantsBeats(now)) return;
-  teller_.OnAsked(now);
-  connection_->Get("/v1/beats?since=" + std::to_string(teller_.since()), kJobAnswerTime, kAnswerBytesMax,
+  if (connection_->is_busy() || (now < ask_at_ && ask_at_ - now <= ask_retry_.most()) || !reporter_.WantsBeats(now))
+    return;
+  reporter_.OnAsked(now);
+  connection_->Get("/v1/beats?since=" + std::to_string(reporter_.since()), kJobAnswerTime, kAnswerBytesMax,
                    [self = shared_from_this()](const Result<http::Reply>& reply) { self->OnBeats(reply); });
 }
 
@@ -91,23 +91,24 @@ void WatchedJob::OnBeats(const Result<http::Reply>& reply) {
                                   : Status(StatusCode::kUnsupported, control_socket_.path + " does not serve beats");
   if (!answer.ok()) return OnFailure(answer.status());
   failures_ = 0;
+  ask_retry_.Reset();
   std::string& run = answer.value().run;
-  run = uid_ ? around_.owners.NameFor(run, *uid_, around_.now()) : "";
+  run = uid_ ? dependencies_.owners.NameFor(run, *uid_, dependencies_.now()) : "";
   for (Line& line : answer.value().lines) line.run = run;
-  if (!std::exchange(knows_earlier_, true) && around_.known_until)
-    teller_.SetKnownUntil(around_.known_until(answer.value().run, answer.value().rank));
-  JobTeller::Lines lines;
-  teller_.OnBeats(answer.value(), around_.now(), &lines);
-  Tell(lines);
+  if (!std::exchange(knows_earlier_, true) && dependencies_.known_until)
+    reporter_.SetKnownUntil(dependencies_.known_until(answer.value().run, answer.value().rank));
+  JobReporter::Lines lines;
+  reporter_.OnBeats(answer.value(), dependencies_.now(), &lines);
+  Report(lines);
 }
 
-// The control socket says nothing, which is no news of the process.
+// A control socket that does not answer is no evidence on its process.
 void WatchedJob::OnFailure(const Status& status) {
-  if (status.code() == StatusCode::kExhausted && around_.on_left_out)
-    around_.on_left_out(status.message() + "; its beats are not read, and the request is repeated");
+  if (status.code() == StatusCode::kExhausted && dependencies_.on_left_out)
+    dependencies_.on_left_out(status.message() + "; its beats are not read, and the request is repeated");
   ++failures_;
-  teller_.OnNoBeats();
-  ask_at_ = around_.now() + std::min(kSecondsMax, static_cast<double>(1 << std::min(failures_ - 1, 5)));
+  reporter_.OnNoBeats();
+  ask_at_ = dependencies_.now() + ask_retry_.Next();
   if (failures_ > kFailuresMax && (!end_ || !end_->CanTell())) Stop();
 }
 
@@ -116,29 +117,31 @@ void WatchedJob::TakeServer() {
   if (server != nullptr) uid_ = server->peer.uid;
   if (end_ || server == nullptr) return;
   if (server->peer.pid > 0)
-    if (const auto stat = base::StatOf(server->peer.pid, around_.files))
+    if (const auto stat = base::StatOf(server->peer.pid, dependencies_.files))
       process_ = ProcessRef{server->peer.pid, stat->started};
   base::UniqueFd pidfd = connection_->TakePidfd();
-  if (!pidfd.valid() && process_) pidfd = OpenPidfd(*process_, around_.files);
-  if (process_) cgroup_ = CgroupDirectory(process_->pid, around_.files);
+  if (!pidfd.valid() && process_) pidfd = OpenPidfd(*process_, dependencies_.files);
+  if (process_) cgroup_ = CgroupDirectory(process_->pid, dependencies_.files);
   end_ = std::make_shared<ProcessEnd>(
-      around_.loop, std::move(pidfd), process_, [self = shared_from_this()] { self->OnGone(); }, around_.files);
+      dependencies_.loop, std::move(pidfd), process_, [self = shared_from_this()] { self->OnGone(); },
+      dependencies_.files);
   end_->Start();
 }
 
 PulseLook WatchedJob::Named(PulseLook look, double now) const {
-  look.run = uid_ ? around_.owners.NameFor(base::Printable(look.run, kRunBytesMax), *uid_, now) : "";
+  look.run = uid_ ? dependencies_.owners.NameFor(base::Printable(look.run, kRunBytesMax), *uid_, now) : "";
   return look;
 }
 
 void WatchedJob::FetchPulse(double now) {
   const bool is_outdated = pulse_ && pulse_->IsOutdated();
-  if (is_fetching_ || !around_.open_pulse || answers_ == 0 || (pulse_ && !is_outdated)) return;
-  if (now < fetch_at_ && fetch_at_ - now <= kFetchSecondsMax) return;
+  if (is_fetching_ || !dependencies_.open_pulse || answers_ == 0 || (pulse_ && !is_outdated)) return;
+  if (now < fetch_at_ && fetch_at_ - now <= fetch_retry_.most()) return;
   // Shared, because a function must be copyable.
   const auto opened = std::make_shared<Result<std::unique_ptr<PulseReader>>>(Status(StatusCode::kInternal, ""));
-  is_fetching_ = around_.pulses.Post([open = around_.open_pulse, path = control_socket_.path, uid = control_socket_.uid,
-                                      opened, mailbox = around_.mailbox, job = weak_from_this()] {
+  is_fetching_ = dependencies_.pulses.Post([open = dependencies_.open_pulse, path = control_socket_.path,
+                                            uid = control_socket_.uid, opened, mailbox = dependencies_.mailbox,
+                                            job = weak_from_this()] {
     *opened = open(path, uid);
     mailbox->Post([opened, job] {
       if (const auto self = job.lock()) self->OnPulse(std::move(*opened));
@@ -149,9 +152,8 @@ void WatchedJob::FetchPulse(double now) {
 void WatchedJob::OnPulse(Result<std::unique_ptr<PulseReader>> opened) {
   is_fetching_ = false;
   if (is_over_) return;
-  // Of modules without names nothing is told, so the old one serves as well.
-  fetch_at_ = around_.now() + fetch_seconds_;
-  fetch_seconds_ = std::min(2 * fetch_seconds_, kFetchSecondsMax);
+  // Modules without names are not reported, so the old pulse serves as well.
+  fetch_at_ = dependencies_.now() + fetch_retry_.Next();
   if (!opened.ok()) return;
   pulse_ = std::move(opened).value();
   if (const Result<PulseLook> look = pulse_->Look(); look.ok()) CompareServer(look.value());
@@ -164,21 +166,21 @@ void WatchedJob::CompareServer(const PulseLook& look) {
   cgroup_.clear();
   if (end_) end_->Stop();
   end_ = std::make_shared<ProcessEnd>(
-      around_.loop, base::UniqueFd(), std::nullopt, [] {}, around_.files);
+      dependencies_.loop, base::UniqueFd(), std::nullopt, [] {}, dependencies_.files);
 }
 
 void WatchedJob::OnGone() {
   if (is_over_) return;
   is_over_ = true;
-  if (!pulse_ && !teller_.has_ended() && callbacks_.hand_over(*this)) return Stop();
+  if (!pulse_ && !reporter_.has_ended() && callbacks_.hand_over(*this)) return Stop();
   callbacks_.before_gone(*this);
-  const double now = around_.now();
-  JobTeller::Lines lines;
+  const double now = dependencies_.now();
+  JobReporter::Lines lines;
   if (pulse_)
     if (const Result<PulseLook> look = pulse_->Look(); look.ok())
-      teller_.OnPulse(Named(look.value(), now), now, &lines);
-  teller_.OnGone(pulse_ ? pulse_->LastWords() : std::vector<LastWordLine>(), now, &lines);
-  Tell(lines);
+      reporter_.OnPulse(Named(look.value(), now), now, &lines);
+  reporter_.OnGone(pulse_ ? pulse_->LastWords() : std::vector<LastWordLine>(), now, &lines);
+  Report(lines);
   Stop();
 }
 
@@ -189,15 +191,15 @@ void WatchedJob::Stop() {
 }
 
 void WatchedJob::OnStacks(const std::string& text) {
-  JobTeller::Lines lines;
-  teller_.OnStacks(text, around_.now(), &lines);
-  Tell(lines);
+  JobReporter::Lines lines;
+  reporter_.OnStacks(text, dependencies_.now(), &lines);
+  Report(lines);
 }
 
 void WatchedJob::OnCollective(const std::optional<std::string>& operation) {
-  JobTeller::Lines lines;
-  teller_.OnCollective(operation, around_.now(), &lines);
-  Tell(lines);
+  JobReporter::Lines lines;
+  reporter_.OnCollective(operation, dependencies_.now(), &lines);
+  Report(lines);
 }
 
 }  // namespace stepwatch::operations

@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kFollowSeconds = 60;     // in which ranks fail one after the other
 constexpr double kHardwareSeconds = 600;  // in which a faulty GPU brings its process down
-// What one cause does to several numbers begins within so many steps of one another. Where beats are far between it is
-// seen within so many beats; pace is judged by rounds of some seconds.
+// Effects of one cause on several numbers begin within so many steps of one another. Where beats are far between they
+// are seen within so many beats; pace is judged by rounds of some seconds.
 constexpr int64_t kTogetherSteps = 20;
 constexpr double kTogetherBeats = 12;
 constexpr double kTogetherSeconds = 5;

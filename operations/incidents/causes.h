@@ -1,4 +1,4 @@
-// Which finding is a symptom of which incident.
+// Rules for which finding is a symptom of which incident.
 #pragma once
 
 #include "operations/detectors/finding.h"
@@ -6,11 +6,11 @@
 
 namespace stepwatch::operations {
 
-// What kinds have in common that explain each other.
+// Kinds that explain each other.
 enum class Family : uint8_t { kNumbers, kLife, kPace, kSaving };
 Family FamilyOf(IncidentKind kind);
 
-// An incident that is open, and what is known of its time. Seconds are virtual.
+// An open incident, and its times. Seconds are virtual.
 struct CauseView {
   const Incident* incident = nullptr;
   double seconds_open = 0;
@@ -24,7 +24,7 @@ struct CauseView {
 
 bool Explains(const CauseView& cause, const Finding& finding);
 
-// Of two findings that wait: whether the first is the better explanation of the second.
+// Whether, of two waiting findings, the first is the better explanation of the second.
 bool Outranks(const Finding& better, const Finding& other);
 
 }  // namespace stepwatch::operations

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "operations/detectors/detector.h"
-#include "operations/incidents/desk.h"
+#include "operations/incidents/incident_manager.h"
 #include "operations/runs/run_state.h"
 #include "operations/runs/virtual_clock.h"
 
@@ -16,11 +16,11 @@ namespace {
 
 constexpr double kTickSeconds = 0.5;
 constexpr double kTicksMax = 20000;  // in one gap: a longer one is passed in larger steps
-// What was noticed shortly before the end is still made up one's mind about.
+// Findings from shortly before the end are still decided.
 constexpr double kTicksAfterEnd = 10;
 // A run that ended keeps its numbers for so long.
 constexpr double kSeriesSecondsAfterEnd = 600;
-// A run of which nobody has said an end, and nothing else either, makes room after so long.
+// A run without an end and without reports makes room after so long.
 constexpr double kSilentSecondsMin = 6 * 3600;
 // Beats between two counts of what all runs hold.
 constexpr int kBeatsOfCount = 4096;
@@ -30,14 +30,14 @@ constexpr int kBeatsOfCount = 4096;
 struct Observer::Impl {
   struct Watched {
     Watched(const std::string& id, double now, double wall, const Settings& settings)
-        : run(id, now, wall), desk(id), detectors(MakeDetectors(settings)) {}
+        : run(id, now, wall), manager(id), detectors(MakeDetectors(settings)) {}
 
     RunState run;
-    Desk desk;
+    IncidentManager manager;
     std::vector<std::unique_ptr<Detector>> detectors;
     int64_t order = 0;
     double ticked_at = 0;
-    bool rests = false;  // it ended long ago: what it takes to judge it again is made anew when it is heard
+    bool rests = false;  // it ended long ago: its detectors are made anew when it reports again
   };
 
   explicit Impl(const Settings& chosen) : settings(chosen) {}
@@ -59,7 +59,7 @@ struct Observer::Impl {
   void TakeBeat(Watched* watched, const Line& line, std::vector<Incident>* changes);
   void TakeEvent(Watched* watched, const Line& line, std::vector<Incident>* changes);
   void TakeForAll(const Line& line, std::vector<Incident>* changes);
-  Desk::Moment MomentOf(const Watched& watched) const { return {watched.run, clock, clock.now()}; }
+  IncidentManager::Moment MomentOf(const Watched& watched) const { return {watched.run, clock, clock.now()}; }
 
   Settings settings;
   VirtualClock clock;
@@ -71,7 +71,7 @@ struct Observer::Impl {
   size_t ranks_of_all = 0;  // at the last count, and those that came since
   double ticked_at = 0;
   std::deque<std::string> to_forget;  // of the last look: see MakeRoom
-  double full_until = 0;              // there was nobody to forget
+  double full_until = 0;              // there was no run to forget
 };
 
 Observer::Impl::Watched* Observer::Impl::Get(const std::string& id, double wall) {
@@ -155,15 +155,15 @@ void Observer::Impl::Tick(Watched* watched, std::vector<Incident>* changes) {
   watched->ticked_at = now;
   RunState& run = watched->run;
   run.Advance(now);
-  const Desk::Moment moment = MomentOf(*watched);
+  const IncidentManager::Moment moment = MomentOf(*watched);
   if (!run.ended() || now - run.ended_at() <= kTicksAfterEnd) {
     Findings findings;
     for (const auto& detector : watched->detectors) {
       detector->OnTick(run, now, &findings);
-      if (!findings.empty()) watched->desk.Take(findings.Take(), moment, changes);
+      if (!findings.empty()) watched->manager.Take(findings.Take(), moment, changes);
     }
   }
-  watched->desk.Tick(moment, changes);
+  watched->manager.Tick(moment, changes);
   if (!run.ended())
     watched->rests = false;
   else if (!watched->rests && now - run.ended_at() > kSeriesSecondsAfterEnd)
@@ -188,44 +188,44 @@ void Observer::Impl::TakeBeat(Watched* watched, const Line& line, std::vector<In
     ++lines_dropped;
     return;
   }
-  const Desk::Moment moment = MomentOf(*watched);
+  const IncidentManager::Moment moment = MomentOf(*watched);
   Findings findings;
   for (const auto& detector : watched->detectors) {
     detector->OnBeat(run, *facts, &findings);
-    if (!findings.empty()) watched->desk.Take(findings.Take(), moment, changes);
+    if (!findings.empty()) watched->manager.Take(findings.Take(), moment, changes);
   }
-  if (facts->advanced > 0 && !facts->late) watched->desk.TakeAdvance(*facts, moment, changes);
+  if (facts->advanced > 0 && !facts->late) watched->manager.TakeAdvance(*facts, moment, changes);
 }
 
 void Observer::Impl::TakeEvent(Watched* watched, const Line& line, std::vector<Incident>* changes) {
   RunState& run = watched->run;
   const bool begins_again = run.BeginsAgain(std::get<Event>(line.what), line.rank);
   const bool is_end = std::holds_alternative<EndEvent>(std::get<Event>(line.what));
-  const Desk::Moment moment = MomentOf(*watched);
+  const IncidentManager::Moment moment = MomentOf(*watched);
   Findings findings;
-  const auto tell = [&] {
+  const auto notify = [&] {
     for (const auto& detector : watched->detectors) {
       detector->OnEvent(run, line, clock.now(), &findings);
-      if (!findings.empty()) watched->desk.Take(findings.Take(), moment, changes);
+      if (!findings.empty()) watched->manager.Take(findings.Take(), moment, changes);
     }
   };
-  // What an end means hangs on what was before it.
-  if (is_end && !run.ended()) tell();
+  // The meaning of an end depends on the state before it.
+  if (is_end && !run.ended()) notify();
   if (begins_again)
     for (const auto& detector : watched->detectors) {
       detector->BeforeRestart(run, &findings);
-      if (!findings.empty()) watched->desk.Take(findings.Take(), moment, changes);
+      if (!findings.empty()) watched->manager.Take(findings.Take(), moment, changes);
     }
   run.TakeEvent(line, clock.now(), line.t);
   if (is_end) full_until = 0;
   if (begins_again)
     for (const auto& detector : watched->detectors) detector->OnRestart();
   if (const auto* stacks = std::get_if<StacksEvent>(&std::get<Event>(line.what)))
-    watched->desk.AddStacks(line.rank, stacks->text);
-  if (!is_end) tell();
+    watched->manager.AddStacks(line.rank, stacks->text);
+  if (!is_end) notify();
 }
 
-// A sample of a host or a GPU of which nobody says whose it is concerns every run, or those that have the rank.
+// A sample of a host or a GPU without a run concerns every run, or those that have the rank.
 void Observer::Impl::TakeForAll(const Line& line, std::vector<Incident>* changes) {
   for (auto& [id, watched] : runs) {
     if (watched->run.ended() || (line.rank && watched->run.FindRank(*line.rank) == nullptr)) continue;
@@ -345,14 +345,14 @@ std::vector<SeriesPoint> Observer::SeriesOf(std::string_view run, std::string_vi
 std::vector<Incident> Observer::OpenIncidents() const {
   std::vector<Incident> incidents;
   for (const auto& [id, watched] : impl_->runs)
-    for (Incident& incident : watched->desk.OpenIncidents()) incidents.push_back(std::move(incident));
+    for (Incident& incident : watched->manager.OpenIncidents()) incidents.push_back(std::move(incident));
   std::stable_sort(incidents.begin(), incidents.end(),
                    [](const Incident& a, const Incident& b) { return a.opened_t < b.opened_t; });
   return incidents;
 }
 
 void Observer::Adopt(const Incident& open) {
-  if (Impl::Watched* watched = impl_->Get(open.run, open.t)) watched->desk.Adopt(open, impl_->MomentOf(*watched));
+  if (Impl::Watched* watched = impl_->Get(open.run, open.t)) watched->manager.Adopt(open, impl_->MomentOf(*watched));
 }
 
 bool Observer::Knows(std::string_view run) const {

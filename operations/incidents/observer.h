@@ -1,18 +1,18 @@
 // Facade of incident detection: takes log lines, returns incident changes.
 //
-// An Observer holds the registry of runs, the detectors of each run, and the desk that makes incidents of what they
-// find. It does no I/O and reads no clock: time comes with the lines and with AdvanceTo, always in the observer's wall
-// clock. A wall clock that is set must be told by a ClockStepEvent (of any run, or of none: of an empty name); inside,
-// time never falls. The same lines give the same incidents, ids included.
+// An Observer holds the registry of runs, the detectors of each run, and the incident manager of each run. It does no
+// I/O and reads no clock: time comes with the lines and with AdvanceTo, always in the observer's wall clock. A wall
+// clock that is set must be reported by a ClockStepEvent (of any run, or without one: of an empty name); inside, time
+// never falls. The same lines give the same incidents, ids included.
 //
 // After a kill: call Adopt for each incident that was open, then Learn the lines that were kept of runs that have not
 // ended (some minutes of them are enough to learn their pace again; from the last start or restart on is best), and
 // then EndLearning. An adopted incident keeps its id, and is neither opened twice nor forgotten.
 //
-// Memory is bounded: kRunsMax runs, of which those that ended first are forgotten first, and then those that nobody has
-// heard for hours; kRanksMax ranks a run and kRanksOfAllMax in all, windows and series of fixed size for each, series
-// until some minutes after the end; kPointsOfAllMax points of series in all, over which the run that has most of them
-// keeps half as many.
+// Memory is bounded: kRunsMax runs, of which those that ended first are forgotten first, and then those without reports
+// for hours; kRanksMax ranks a run and kRanksOfAllMax in all, windows and series of fixed size for each, series until
+// some minutes after the end; kPointsOfAllMax points of series in all, over which the run that has most of them keeps
+// half as many.
 //
 // Not thread-safe; one thread owns it.
 #pragma once
@@ -73,13 +73,13 @@ class Observer {
   // Those that are open, the oldest first.
   std::vector<Incident> OpenIncidents() const;
   void Adopt(const Incident& open);
-  // The run is one of those that are kept.
+  // Whether the run is kept.
   bool Knows(std::string_view run) const;
-  // From now on detectors judge by these. What they have learnt, and what is open, stays.
+  // Applies these settings to all detectors from now on. Learnt levels and open incidents stay.
   void Apply(const Settings& settings);
   // Lines of more runs or ranks than are kept.
   int64_t lines_dropped() const;
-  // How often the series of a run were halved, for want of room.
+  // How often the series of a run were halved because a limit was reached.
   int64_t series_halved() const;
 
  private:

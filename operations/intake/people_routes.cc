@@ -10,7 +10,7 @@
 
 #include "src/base/text.h"
 #include "src/http/answers.h"
-#include "src/json/parse_json.h"
+#include "src/json/json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::operations {
@@ -22,13 +22,12 @@ constexpr size_t kTextMax = 1000;
 constexpr double kSilenceSecondsMax = 366 * 86400.0;
 
 // The members of a body, or why it cannot be used. `keys`: name and whether it is a number.
-Result<AnswerJson> BodyOf(const Asked& asked, const std::map<std::string, bool>& keys) {
-  const Result<AnswerJson> parsed =
-      bounded::ParseJson<AnswerJson>(asked.request.body.empty() ? "{}" : asked.request.body);
+Result<Json> BodyOf(const RouteCall& call, const std::map<std::string, bool>& keys) {
+  const Result<Json> parsed = json::Parse(call.request.body.empty() ? "{}" : call.request.body);
   if (parsed.status().code() == StatusCode::kExhausted)
     return Status(StatusCode::kExhausted, "the body " + parsed.status().message());
   if (!parsed.ok() || !parsed.value().is_object()) return Status(StatusCode::kInvalid, "the body is not a JSON object");
-  const AnswerJson& body = parsed.value();
+  const Json& body = parsed.value();
   for (const auto& [key, value] : body.items()) {
     const auto known = keys.find(key);
     if (known == keys.end()) return Status(StatusCode::kInvalid, "unknown key " + base::Printable(key));
@@ -60,69 +59,70 @@ Answer NoRoom() {
   answer.body = AnswerText({{"error",
                              {{"code", "no_room"},
                               {"message", fmt::format("there are {} silences, which is the limit; end some first",
-                                                      IncidentBook::kSilencesMax)}}}});
+                                                      IncidentRegistry::kSilencesMax)}}}});
   return answer;
 }
 
 }  // namespace
 
-void PostAck(const Asked& asked) {
-  const Result<AnswerJson> body = BodyOf(asked, {{"by", false}, {"note", false}});
-  if (!body.ok()) return asked.then(http::BadRequest(body.status().message()));
-  const std::string id = asked.part(2);
-  Service* service = asked.service;
-  const Acknowledgement told{body.value().value("by", ""), body.value().value("note", ""), service->t()};
-  const bool is_there = service->Acknowledge(id, told, [then = asked.then, service, id] {
-    const StoredIncident* found = service->book().Find(id);
+void PostAck(const RouteCall& call) {
+  const Result<Json> body = BodyOf(call, {{"by", false}, {"note", false}});
+  if (!body.ok()) return call.then(http::BadRequest(body.status().message()));
+  const std::string id = call.part(2);
+  Service* service = call.service;
+  const Acknowledgement acknowledgement{body.value().value("by", ""), body.value().value("note", ""), service->t()};
+  const bool is_there = service->Acknowledge(id, acknowledgement, [then = call.then, service, id] {
+    const StoredIncident* found = service->incidents().Find(id);
     if (found == nullptr) return then(Missing("the incident was removed in the meantime"));
     Answer answer;
-    answer.body = AnswerText({{"incident", IncidentAnswer(found->incident, found->acknowledgement,
-                                                          service->book().SilenceOf(found->incident, service->t()))}});
+    answer.body =
+        AnswerText({{"incident", IncidentAnswer(found->incident, found->acknowledgement,
+                                                service->incidents().SilenceOf(found->incident, service->t()))}});
     then(std::move(answer));
   });
-  if (!is_there) asked.then(Missing("unknown incident " + base::Printable(id, 200)));
+  if (!is_there) call.then(Missing("unknown incident " + base::Printable(id, 200)));
 }
 
-void PostSilence(const Asked& asked) {
-  const Result<AnswerJson> body =
-      BodyOf(asked, {{"run", false}, {"kind", false}, {"seconds", true}, {"by", false}, {"note", false}});
-  if (!body.ok()) return asked.then(http::BadRequest(body.status().message()));
+void PostSilence(const RouteCall& call) {
+  const Result<Json> body =
+      BodyOf(call, {{"run", false}, {"kind", false}, {"seconds", true}, {"by", false}, {"note", false}});
+  if (!body.ok()) return call.then(http::BadRequest(body.status().message()));
   const double seconds = body.value().value("seconds", 0.0);
   if (!(seconds > 0) || seconds > kSilenceSecondsMax)
-    return asked.then(http::BadRequest("seconds, the duration of the silence, must be above 0 and at most 366 days"));
+    return call.then(http::BadRequest("seconds, the duration of the silence, must be above 0 and at most 366 days"));
   Silence silence;
   silence.id = NewId();
   silence.run = body.value().value("run", "");
   silence.kind = body.value().value("kind", "");
   silence.by = body.value().value("by", "");
   silence.note = body.value().value("note", "");
-  silence.created_t = asked.service->t();
+  silence.created_t = call.service->t();
   silence.until_t = silence.created_t + seconds;
   if (silence.kind.find('*') == std::string::npos && !silence.kind.empty() && !IncidentKindNamed(silence.kind))
-    return asked.then(NoSuchKind(silence.kind));
-  (void)asked.service->book().Silences(silence.created_t);  // those that are over give their room back
-  const bool is_added = asked.service->AddSilence(silence, [then = asked.then, silence] {
+    return call.then(NoSuchKind(silence.kind));
+  (void)call.service->incidents().Silences(silence.created_t);  // those that are over give their room back
+  const bool is_added = call.service->AddSilence(silence, [then = call.then, silence] {
     Answer answer;
     answer.body = AnswerText({{"silence", SilenceJson(silence)}});
     then(std::move(answer));
   });
-  if (!is_added) asked.then(NoRoom());
+  if (!is_added) call.then(NoRoom());
 }
 
-void GetSilences(const Asked& asked) {
-  AnswerJson list = AnswerJson::array();
-  for (const Silence& each : asked.service->book().Silences(asked.service->t())) list.push_back(SilenceJson(each));
-  Say(asked, {{"silences", std::move(list)}});
+void GetSilences(const RouteCall& call) {
+  Json list = Json::array();
+  for (const Silence& each : call.service->incidents().Silences(call.service->t())) list.push_back(SilenceJson(each));
+  Reply(call, {{"silences", std::move(list)}});
 }
 
-void DeleteSilence(const Asked& asked) {
-  const std::string id = asked.part(2);
-  const bool is_removed = asked.service->RemoveSilence(id, [then = asked.then, id] {
+void DeleteSilence(const RouteCall& call) {
+  const std::string id = call.part(2);
+  const bool is_removed = call.service->RemoveSilence(id, [then = call.then, id] {
     Answer answer;
     answer.body = AnswerText({{"removed", id}});
     then(std::move(answer));
   });
-  if (!is_removed) asked.then(Missing("unknown silence " + base::Printable(id, 200)));
+  if (!is_removed) call.then(Missing("unknown silence " + base::Printable(id, 200)));
 }
 
 }  // namespace stepwatch::operations

@@ -1,13 +1,13 @@
-// What people say of incidents, and may ask of what they said: acknowledgements and silences.
+// Routes for acknowledgements and silences, which users set.
 #pragma once
 
-#include "operations/intake/asked.h"
+#include "operations/intake/route_call.h"
 
 namespace stepwatch::operations {
 
-void PostAck(const Asked& asked);
-void PostSilence(const Asked& asked);
-void GetSilences(const Asked& asked);
-void DeleteSilence(const Asked& asked);
+void PostAck(const RouteCall& call);
+void PostSilence(const RouteCall& call);
+void GetSilences(const RouteCall& call);
+void DeleteSilence(const RouteCall& call);
 
 }  // namespace stepwatch::operations

@@ -9,12 +9,12 @@
 #include <set>
 #include <utility>
 
-#include "operations/intake/asked.h"
-#include "operations/intake/daemon_metrics.h"
 #include "operations/intake/people_routes.h"
+#include "operations/intake/route_call.h"
+#include "operations/intake/service.h"
 #include "operations/intake/take_beats.h"
 #include "src/base/text.h"
-#include "src/json/parse_json.h"
+#include "src/json/json.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -59,7 +59,7 @@ std::function<void(const std::string& members)> AnswerWith(const OnIntakeAnswer&
                                                            const std::string& rest = "") {
   return [then, name, rest](const std::string& members) {
     Answer answer;
-    answer.body = fmt::format("{{\"version\":{},\"{}\":[{}]{}}}\n", kAnswerVersion, name, members, rest);
+    answer.body = fmt::format("{{\"version\":{},\"{}\":[{}]{}}}\n", http::kAnswerVersion, name, members, rest);
     then(std::move(answer));
   };
 }
@@ -73,7 +73,7 @@ Answer TooMany() {
   return answer;
 }
 
-// Nothing: it is none that a clock can have shown.
+// Empty if no clock can have shown this time.
 std::optional<double> SentTime(const std::string& text_untrusted) {
   double number = 0;
   const char* const end = text_untrusted.data() + text_untrusted.size();
@@ -83,8 +83,8 @@ std::optional<double> SentTime(const std::string& text_untrusted) {
 }
 
 struct ReadingBeats {
-  ReadingBeats(const Asked& asked, std::optional<double> sent_at)
-      : service(asked.service), then(asked.then), body(asked.request.body), sent(sent_at), now(asked.service->t()) {}
+  ReadingBeats(const RouteCall& call, std::optional<double> sent_at)
+      : service(call.service), then(call.then), body(call.request.body), sent(sent_at), now(call.service->t()) {}
 
   Service* const service;
   const OnIntakeAnswer then;
@@ -99,9 +99,9 @@ void ReadBeats(const std::shared_ptr<ReadingBeats>& reading) {
   while (reading->reader.ReadSome(kLinesAtOnce))
     if (std::chrono::steady_clock::now() >= end) return reading->service->Later([reading] { ReadBeats(reading); });
   TakenBeats taken = reading->reader.Finish(reading->sent, reading->now);
-  AnswerJson refusals = AnswerJson::array();
+  Json refusals = Json::array();
   for (const auto& [line, why] : taken.refusals) refusals.push_back({{"line", line}, {"message", why}});
-  AnswerJson members = {{"taken", taken.lines.size()}, {"refused", taken.refused}, {"refusals", std::move(refusals)}};
+  Json members = {{"taken", taken.lines.size()}, {"refused", taken.refused}, {"refusals", std::move(refusals)}};
   reading->service->CountRefused(taken.refused);
   reading->service->Take(std::move(taken.lines), [then = reading->then, members = std::move(members)] {
     Answer answer;
@@ -110,55 +110,54 @@ void ReadBeats(const std::shared_ptr<ReadingBeats>& reading) {
   });
 }
 
-void PostBeats(const Asked& asked) {
-  if (asked.service->IsBehind()) return asked.then(TooMany());
-  const std::optional<double> sent = SentTime(asked.request.sent);
-  if (!sent && !asked.request.sent.empty())
-    return asked.then(http::BadRequest("Stepwatch-Sent must be a time in seconds since 1970, not " +
-                                       base::Printable(asked.request.sent)));
-  ReadBeats(std::make_shared<ReadingBeats>(asked, sent));
+void PostBeats(const RouteCall& call) {
+  if (call.service->IsBehind()) return call.then(TooMany());
+  const std::optional<double> sent = SentTime(call.request.sent);
+  if (!sent && !call.request.sent.empty())
+    return call.then(http::BadRequest("Stepwatch-Sent must be a time in seconds since 1970, not " +
+                                      base::Printable(call.request.sent)));
+  ReadBeats(std::make_shared<ReadingBeats>(call, sent));
 }
 
 // --- runs ---
 
-void GetRuns(const Asked& asked) {
+void GetRuns(const RouteCall& call) {
   struct Runs {
     std::vector<RunSnapshot> seen;
     std::vector<std::string> stored;
     std::map<std::string, int64_t> open;
   };
-  const auto runs = std::make_shared<Runs>(Runs{asked.service->Runs(), asked.service->RunsOfStore(), {}});
-  for (const StoredIncident& each : asked.service->book().Open()) ++runs->open[each.incident.run];
+  const auto runs = std::make_shared<Runs>(Runs{call.service->Runs(), call.service->RunsOfStore(), {}});
+  for (const StoredIncident& each : call.service->incidents().Open()) ++runs->open[each.incident.run];
   const auto member = [runs](size_t i) -> std::string {
     const bool is_seen = i < runs->seen.size();
-    const Result<AnswerJson> found =
-        is_seen ? RunJson(runs->seen[i]) : bounded::ParseJson<AnswerJson>(runs->stored[i - runs->seen.size()]);
+    const Result<Json> found = is_seen ? RunJson(runs->seen[i]) : json::Parse(runs->stored[i - runs->seen.size()]);
     if (!found.ok() || !found.value().is_object()) return "";
-    AnswerJson json = found.value();
+    Json json = found.value();
     const auto open = runs->open.find(is_seen ? runs->seen[i].id : json.value("id", ""));
     json["incidents_open"] = open == runs->open.end() ? 0 : open->second;
-    return Dump(json);
+    return json::Dump(json);
   };
   Make(std::make_shared<LongList>(
-      LongList{asked.service, runs->seen.size() + runs->stored.size(), member, AnswerWith(asked.then, "runs")}));
+      LongList{call.service, runs->seen.size() + runs->stored.size(), member, AnswerWith(call.then, "runs")}));
 }
 
-void GetRun(const Asked& asked) {
-  const std::string& id = asked.part(2);
-  AnswerJson json;
-  if (const std::optional<RunSnapshot> run = asked.service->Run(id)) {
+void GetRun(const RouteCall& call) {
+  const std::string& id = call.part(2);
+  Json json;
+  if (const std::optional<RunSnapshot> run = call.service->Run(id)) {
     json = RunJson(*run);
-    AnswerJson ranks = AnswerJson::array();
+    Json ranks = Json::array();
     for (const RankSnapshot& rank : run->ranks) ranks.push_back(RankJson(rank));
     json["ranks"] = std::move(ranks);
-  } else if (const std::optional<std::string> summary = asked.service->RunOfStore(id)) {
-    Result<AnswerJson> parsed = bounded::ParseJson<AnswerJson>(*summary);
+  } else if (const std::optional<std::string> summary = call.service->RunOfStore(id)) {
+    Result<Json> parsed = json::Parse(*summary);
     if (parsed.ok()) json = std::move(parsed).value();
-    if (json.is_object()) json["ranks"] = AnswerJson::array();
+    if (json.is_object()) json["ranks"] = Json::array();
   }
-  if (!json.is_object()) return asked.then(Missing("unknown run " + base::Printable(id, 200)));
-  asked.service->SeriesNames(id, [then = asked.then, json = std::move(json)](const std::vector<std::string>& names) {
-    AnswerJson members = json;
+  if (!json.is_object()) return call.then(Missing("unknown run " + base::Printable(id, 200)));
+  call.service->SeriesNames(id, [then = call.then, json = std::move(json)](const std::vector<std::string>& names) {
+    Json members = json;
     members["series"] = names;
     Answer answer;
     answer.body = AnswerText(std::move(members));
@@ -166,12 +165,12 @@ void GetRun(const Asked& asked) {
   });
 }
 
-void GetSeries(const Asked& asked) {
-  const std::string run = asked.part(2), name = asked.part(4);
-  asked.service->SeriesOf(run, name, [then = asked.then, run, name](const std::vector<SeriesPoint>& points) {
+void GetSeries(const RouteCall& call) {
+  const std::string run = call.part(2), name = call.part(4);
+  call.service->SeriesOf(run, name, [then = call.then, run, name](const std::vector<SeriesPoint>& points) {
     if (points.empty())
       return then(Missing("run " + base::Printable(run, 200) + " has no series " + base::Printable(name, 200)));
-    AnswerJson list = AnswerJson::array();
+    Json list = Json::array();
     for (const SeriesPoint& point : points) list.push_back(PointJson(point));
     Answer answer;
     answer.body = AnswerText({{"run", run}, {"name", name}, {"points", std::move(list)}});
@@ -181,44 +180,46 @@ void GetSeries(const Asked& asked) {
 
 // --- incidents ---
 
-void GetIncidents(const Asked& asked) {
-  IncidentBook::Query query;
-  const std::string state = asked.query("state");
+void GetIncidents(const RouteCall& call) {
+  IncidentRegistry::Query query;
+  const std::string state = call.query("state");
   if (!state.empty() && state != "open" && state != "all")
-    return asked.then(http::BadRequest("state must be open or all, not " + base::Printable(state)));
+    return call.then(http::BadRequest("state must be open or all, not " + base::Printable(state)));
   query.open_only = state != "all";
-  query.run = asked.query("run");
+  query.run = call.query("run");
   if (CharactersIn(query.run) > kRunMax)
-    return asked.then(http::BadRequest(fmt::format("run must have at most {} characters", kRunMax)));
-  const std::string limit = asked.query("limit");
+    return call.then(http::BadRequest(fmt::format("run must have at most {} characters", kRunMax)));
+  const std::string limit = call.query("limit");
   const char* const end = limit.data() + limit.size();
   const auto read = std::from_chars(limit.data(), end, query.limit);
   const bool is_number = limit.empty() || (read.ec == std::errc() && read.ptr == end);
   if (!is_number || query.limit == 0 || query.limit > kIncidentsMax)
-    return asked.then(http::BadRequest(fmt::format("limit must be a number from 1 to {}", kIncidentsMax)));
-  const auto found = std::make_shared<std::vector<StoredIncident>>(asked.service->book().List(query));
-  const auto member = [found, service = asked.service](size_t i) { return Dump(IncidentNow(service, (*found)[i])); };
-  const std::string number = fmt::format(",\"number\":{}", asked.service->book().number_last());
+    return call.then(http::BadRequest(fmt::format("limit must be a number from 1 to {}", kIncidentsMax)));
+  const auto found = std::make_shared<std::vector<StoredIncident>>(call.service->incidents().List(query));
+  const auto member = [found, service = call.service](size_t i) {
+    return json::Dump(IncidentNow(service, (*found)[i]));
+  };
+  const std::string number = fmt::format(",\"number\":{}", call.service->incidents().number_last());
   Make(std::make_shared<LongList>(
-      LongList{asked.service, found->size(), member, AnswerWith(asked.then, "incidents", number)}));
+      LongList{call.service, found->size(), member, AnswerWith(call.then, "incidents", number)}));
 }
 
-AnswerJson ChangeJson(const StoredChange& change, const Silence* silence) {
-  AnswerJson json = IncidentAnswer(change.incident, change.acknowledgement, silence);
+Json ChangeJson(const StoredChange& change, const Silence* silence) {
+  Json json = IncidentAnswer(change.incident, change.acknowledgement, silence);
   json["number"] = change.number;
   json["change"] = change.what;
   return json;
 }
 
-void GetIncident(const Asked& asked) {
-  const std::string& id = asked.part(2);
-  const StoredIncident* found = asked.service->book().Find(id);
-  AnswerJson now = found == nullptr ? AnswerJson() : IncidentNow(asked.service, *found);
-  asked.service->ChangesOf(id, [then = asked.then, now = std::move(now), id](const std::vector<StoredChange>& changes) {
+void GetIncident(const RouteCall& call) {
+  const std::string& id = call.part(2);
+  const StoredIncident* found = call.service->incidents().Find(id);
+  Json now = found == nullptr ? Json() : IncidentNow(call.service, *found);
+  call.service->ChangesOf(id, [then = call.then, now = std::move(now), id](const std::vector<StoredChange>& changes) {
     if (now.is_null() && changes.empty()) return then(Missing("unknown incident " + base::Printable(id, 200)));
-    AnswerJson list = AnswerJson::array();
+    Json list = Json::array();
     for (const StoredChange& change : changes) list.push_back(ChangeJson(change, nullptr));
-    const AnswerJson last =
+    const Json last =
         now.is_null() ? IncidentAnswer(changes.back().incident, changes.back().acknowledgement, nullptr) : now;
     Answer answer;
     answer.body = AnswerText({{"incident", last}, {"changes", std::move(list)}});
@@ -228,8 +229,8 @@ void GetIncident(const Asked& asked) {
 
 // --- itself ---
 
-void GetMetrics(const Asked& asked) {
-  asked.service->JobMetrics([then = asked.then, own = DaemonMetricsText(asked.service->Counts())](std::string page) {
+void GetMetrics(const RouteCall& call) {
+  call.service->JobMetrics([then = call.then, own = DaemonMetricsText(call.service->Counts())](std::string page) {
     Answer answer;
     answer.content_type = "text/plain; version=0.0.4; charset=utf-8";
     answer.body = own + page;
@@ -237,22 +238,22 @@ void GetMetrics(const Asked& asked) {
   });
 }
 
-void GetHealthy(const Asked& asked) {
-  Say(asked, {{"healthy", true}});
+void GetHealthy(const RouteCall& call) {
+  Reply(call, {{"healthy", true}});
 }
 
-void GetReady(const Asked& asked) {
-  const Status ready = asked.service->Ready();
+void GetReady(const RouteCall& call) {
+  const Status ready = call.service->Ready();
   Answer answer;
   if (!ready.ok()) answer.status = 503;
-  answer.body = AnswerText({{"ready", ready.ok()}, {"why", ready.ok() ? AnswerJson() : AnswerJson(ready.message())}});
-  asked.then(std::move(answer));
+  answer.body = AnswerText({{"ready", ready.ok()}, {"why", ready.ok() ? Json() : Json(ready.message())}});
+  call.then(std::move(answer));
 }
 
 struct Route {
   const char* method;
   std::vector<std::string> parts;  // "*" stands for any
-  void (*answer)(const Asked& asked);
+  void (*answer)(const RouteCall& call);
 };
 
 const std::vector<Route>& Routes() {
@@ -284,21 +285,21 @@ bool IsAt(const std::vector<std::string>& route, const std::vector<std::string>&
 }  // namespace
 
 void AnswerIntake(const IntakeRequest& request, Service* service, OnIntakeAnswer then) {
-  const Asked asked{request, ParseTarget(request.target), service, std::move(then)};
+  const RouteCall call{request, ParseTarget(request.target), service, std::move(then)};
   std::set<std::string> methods;
   for (const Route& route : Routes()) {
-    if (!IsAt(route.parts, asked.target.parts)) continue;
+    if (!IsAt(route.parts, call.target.parts)) continue;
     methods.insert(route.method);
     if (route.method != request.method) continue;
     if (!request.may_write && request.method != "GET")
-      return asked.then(http::Forbidden("a user of the readers' group may use GET only; " + request.method +
-                                        " is reserved for the user that runs stepwatchd and for root"));
-    return route.answer(asked);
+      return call.then(http::Forbidden("a user of the readers' group may use GET only; " + request.method +
+                                       " is reserved for the user that runs stepwatchd and for root"));
+    return route.answer(call);
   }
   if (!methods.empty())
-    return asked.then(http::NoSuchMethod(request.target, fmt::format("{}", fmt::join(methods, ", "))));
+    return call.then(http::NoSuchMethod(request.target, fmt::format("{}", fmt::join(methods, ", "))));
   Answer answer = Missing("unknown path " + base::Printable(request.target, 200) + "; start with GET /v1/runs");
-  asked.then(std::move(answer));
+  call.then(std::move(answer));
 }
 
 bool IsEventStream(const std::string& method, const std::string& target) {
@@ -306,14 +307,14 @@ bool IsEventStream(const std::string& method, const std::string& target) {
 }
 
 std::string EventTextAfter(int64_t* last, Service* service) {
-  const IncidentBook::EventPage page = service->book().After(*last, kEventsOfPage);
+  const IncidentRegistry::EventPage page = service->incidents().After(*last, kEventsOfPage);
   std::string text;
   if (page.misses_some && !page.changes.empty())
     text = "event: gap\ndata: {\"version\":1,\"after\":" + std::to_string(*last) + "}\n\n";
   for (const StoredChange& change : page.changes) {
-    AnswerJson json = {{"version", kAnswerVersion}};
-    json.update(ChangeJson(change, service->book().SilenceOf(change.incident, service->t())));
-    text += "id: " + std::to_string(change.number) + "\nevent: " + change.what + "\ndata: " + Dump(json) + "\n\n";
+    Json json = http::VersionedAnswer();
+    json.update(ChangeJson(change, service->incidents().SilenceOf(change.incident, service->t())));
+    text += "id: " + std::to_string(change.number) + "\nevent: " + change.what + "\ndata: " + json::Dump(json) + "\n\n";
     *last = change.number;
   }
   return text;

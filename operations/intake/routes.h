@@ -1,4 +1,4 @@
-// What the intake can be asked: a request in, an answer out, at once or later. No I/O.
+// The routes of the intake: a request in, an answer out, at once or later. No I/O.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ struct IntakeRequest {
   std::string method;
   std::string target;  // path and query, as they were sent
   std::string body;
-  std::string sent;       // the header Stepwatch-Sent: when it was sent, in the sender's clock; empty: not said
-  bool may_write = true;  // whoever asks may do more than read
+  std::string sent;       // the header Stepwatch-Sent: when it was sent, in the sender's clock; empty: absent
+  bool may_write = true;  // false: the client may only read
 };
 
 // `then` is called once, on the thread of the service, in the call or later.
@@ -24,7 +24,7 @@ void AnswerIntake(const IntakeRequest& request, Service* service, OnIntakeAnswer
 
 // GET /v1/events, which has no end.
 bool IsEventStream(const std::string& method, const std::string& target);
-// Events after a number as server-sent events, and the number of the last in `last`. Empty: there are none.
+// Events after a number as server-sent events, and the number of the last in `last`. Empty without events.
 std::string EventTextAfter(int64_t* last, Service* service);
 
 }  // namespace stepwatch::operations

@@ -1,4 +1,4 @@
-// What the intake asks of stepwatchd, which is behind it. All of it on the loop's thread.
+// The interface of stepwatchd for its intake. All of it on the loop's thread.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "operations/intake/incident_book.h"
+#include "operations/intake/incident_registry.h"
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
 #include "operations/vocabulary/line.h"
@@ -16,7 +16,7 @@
 
 namespace stepwatch::operations {
 
-// How stepwatchd itself does.
+// Counts of stepwatchd's own work.
 struct DaemonCounts {
   double uptime_seconds = 0;
   std::map<std::string, int64_t> runs;            // by state
@@ -40,20 +40,23 @@ struct DaemonCounts {
   int64_t upstream_dropped_bytes = 0;
 };
 
+// The page of /metrics in Prometheus' text format.
+std::string DaemonMetricsText(const DaemonCounts& counts);
+
 class Service {
  public:
   virtual ~Service() = default;
 
-  // Does a small piece of long work in a turn of its own, after whoever else waits for one.
+  // Does a small piece of long work in a turn of its own, after others that wait for one.
   virtual void Later(std::function<void()> work) = 0;
   // Now, in seconds of the wall clock.
   virtual double t() const = 0;
   // Takes lines in their order. `then` is called when the incidents that they opened are safe in the store.
   virtual void Take(std::vector<Line> lines, std::function<void()> then) = 0;
-  // True: it is behind with what it has taken, and takes nothing for some seconds.
+  // True: too many lines wait, and no more are accepted for some seconds.
   virtual bool IsBehind() const = 0;
   virtual void CountRefused(int64_t lines) = 0;
-  // A request found no room beside others.
+  // A request was rejected because others use the room.
   virtual void CountLeftOut() {}
 
   virtual std::vector<RunSnapshot> Runs() const = 0;
@@ -65,9 +68,9 @@ class Service {
   virtual void SeriesOf(const std::string& run, const std::string& name,
                         std::function<void(std::vector<SeriesPoint>)> then) = 0;
 
-  virtual IncidentBook& book() = 0;
+  virtual IncidentRegistry& incidents() = 0;
   virtual void ChangesOf(const std::string& incident, std::function<void(std::vector<StoredChange>)> then) = 0;
-  // False: there is no such incident. `then` is called when it is safe.
+  // False: unknown incident. `then` is called when the change is safe in the store.
   virtual bool Acknowledge(const std::string& incident, const Acknowledgement& acknowledgement,
                            std::function<void()> then) = 0;
   // False: there are too many.
@@ -75,9 +78,9 @@ class Service {
   virtual bool RemoveSilence(const std::string& id, std::function<void()> then) = 0;
 
   virtual DaemonCounts Counts() const = 0;
-  // The metrics of the jobs that were found on this machine, as one page; empty if nobody looks for them.
+  // The metrics of the jobs of this machine, as one page; empty without discovery.
   virtual void JobMetrics(std::function<void(std::string page)> then) = 0;
-  // Ok, or why not all is as it should be.
+  // Ok, or the reason why stepwatchd is not ready.
   virtual Status Ready() const = 0;
 };
 

@@ -189,7 +189,7 @@ struct IntakeConversation {
   asio::awaitable<void> StreamEvents(Parser& parser) {
     Service* service = session->around_.service;
     // Without a number: what comes from now on.
-    int64_t last = service->book().number_last();
+    int64_t last = service->incidents().number_last();
     const auto said = parser.get()["Last-Event-ID"];
     int64_t number = 0;
     const bool is_number = std::from_chars(said.data(), said.data() + said.size(), number).ec == std::errc();

@@ -33,7 +33,7 @@ class BeatReader {
  public:
   explicit BeatReader(std::string_view body_untrusted) : rest_(body_untrusted) {}
 
-  // Reads at most so many lines. False: there is none left.
+  // Reads at most so many lines. False: no line is left.
   bool ReadSome(int64_t lines_max);
   TakenBeats Finish(std::optional<double> sent, double now);
 

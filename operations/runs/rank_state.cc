@@ -7,19 +7,19 @@
 namespace stepwatch::operations {
 namespace {
 
-// A rank that has gone back tells more than this of earlier steps; beats that are late come in a burst.
+// A rank that has gone back reports more than this of earlier steps; late beats come in a burst.
 constexpr int64_t kLowerBeatsMin = 3;
 constexpr double kLowerSecondsMin = 3;
 constexpr double kSmoothing = 0.1;
-constexpr double kDoubled = 0.25;  // of the usual time between beats: one that came twice, and tells nothing of it
+constexpr double kDoubled = 0.25;  // of the usual time between beats: a repeated beat, which is not counted
 constexpr int64_t kShortGaps = 3;  // in a row: beats come faster
 
 bool IsSame(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
-// Whether the value is a measurement of its own. A gauge that is refreshed each ten steps says each value ten times;
-// one that stays the same for longer than it ever did has been measured, and was the same.
+// Whether the value is a measurement of its own. A gauge that is refreshed each ten steps is reported ten times for
+// each value; one that stays the same for longer than ever before has been measured, and was the same.
 bool IsFresh(bool changed, int64_t step, Gauge* gauge) {
   if (changed && gauge->changed_step >= 0 && step > gauge->changed_step) {
     const int64_t steps = step - gauge->changed_step;
@@ -45,7 +45,7 @@ std::optional<Sample> Take(const std::optional<double>& value, int64_t step, Gau
   return Sample{*value, changed, IsFresh(changed, step, gauge)};
 }
 
-// An evaluation has a loss of its own, which says nothing of training, also where beats after it repeat it.
+// An evaluation has a loss of its own, which is not that of training, also where beats after it repeat it.
 std::optional<Sample> TakeLoss(const Beat& beat, RunPhase phase, int64_t step, RankState* rank) {
   if (!beat.loss || !std::isfinite(*beat.loss)) return Take(beat.loss, step, &rank->loss);
   if (phase == RunPhase::kEval) {
@@ -62,11 +62,11 @@ std::optional<Sample> TakeLate(const std::optional<double>& value) {
   return Sample{*value, true, true};
 }
 
-// InternEvo says -1 for a norm that overflowed and -2 for one that is NaN; no norm is negative.
-std::optional<double> NormOf(std::optional<double> told) {
-  if (told == -1.0) return std::numeric_limits<double>::infinity();
-  if (told == -2.0) return std::numeric_limits<double>::quiet_NaN();
-  return told;
+// InternEvo reports -1 for a norm that overflowed and -2 for one that is NaN; a norm is never negative.
+std::optional<double> NormOf(std::optional<double> norm) {
+  if (norm == -1.0) return std::numeric_limits<double>::infinity();
+  if (norm == -2.0) return std::numeric_limits<double>::quiet_NaN();
+  return norm;
 }
 
 void TakePhase(const Beat& beat, double now, bool advanced, RankState* rank) {
@@ -75,7 +75,7 @@ void TakePhase(const Beat& beat, double now, bool advanced, RankState* rank) {
     rank->odd_phase_beats = 0;
     return;
   }
-  // A beat from before an eval may come late. Training that goes on is believed when it is said twice.
+  // A beat from before an eval may come late. Only the second beat of training ends the phase.
   const bool is_back =
       *beat.phase == RunPhase::kTrain && (rank->phase == RunPhase::kEval || rank->phase == RunPhase::kCheckpoint);
   if (is_back && !advanced && ++rank->odd_phase_beats < 2) return;

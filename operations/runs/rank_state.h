@@ -1,4 +1,4 @@
-// Where one rank of a run is, and what a beat of it has changed.
+// The state of one rank of a run, and the changes that a beat makes to it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace stepwatch::operations {
 
-// A number of a rank as it was said last.
+// The last value of a number of a rank.
 struct Gauge {
   bool is_known = false;
   double value = 0;
@@ -34,12 +34,12 @@ struct RankState {
   double beat_seconds = 0;  // between beats, smoothed; 0: not yet known
   std::optional<int64_t> step;
   int64_t step_beats = 0;  // beats since then
-  double step_at = 0;      // when `step` was first heard
-  double changed_at = 0;   // when a beat last said something new, be it only a module
+  double step_at = 0;      // when `step` was first reported
+  double changed_at = 0;   // when a beat last had any change, be it only a module
   RunPhase phase = RunPhase::kInit;
   double phase_at = 0;
   int64_t phase_beats = 0;      // since `phase_at`
-  int64_t odd_phase_beats = 0;  // in a row that say training goes on, with no step to show for it
+  int64_t odd_phase_beats = 0;  // in a row that report training without a finished step
   int64_t lower_beats = 0;      // in a row with an earlier step: late ones, or the rank has gone back
   int64_t lower_step = -1;
   double lower_at = 0;
@@ -47,30 +47,30 @@ struct RankState {
   double module_at = 0;
   bool gone = false;
   double gone_at = 0;
-  char process_state = 0;  // 0: nobody has said
+  char process_state = 0;  // 0: not reported
   double process_state_at = 0;
   bool waits = false;  // in a collective
   std::string waits_in;
   std::optional<int64_t> signal;
   double signal_at = 0;
   Gauge loss, grad_norm, lr, tokens, samples, step_seconds, loss_scale;
-  std::optional<double> eval_loss;  // said last in an evaluation, and perhaps repeated by beats after it
+  std::optional<double> eval_loss;  // the last of an evaluation, perhaps repeated by beats after it
 
   bool is_stopped() const { return process_state == 'T' || process_state == 't'; }
 };
 
-// A number that a beat says for a step for which the rank has not said it before.
+// A number that a beat reports for a step for the first time.
 struct Sample {
   double value = 0;
   bool changed = false;  // it differs from the last one: a gauge that is refreshed now and then repeats itself
-  bool fresh = false;    // measured anew, as far as one can tell: changed, or the same for longer than it ever stays so
+  bool fresh = false;    // measured anew, as far as known: changed, or the same for longer than it ever stays so
 };
 
-// What a beat says that was not known.
+// The new facts of a beat.
 struct BeatFacts {
   const RankState* rank = nullptr;  // after the beat
   double now = 0;
-  int64_t step = -1;           // of the beat; the rank's last one if it says none
+  int64_t step = -1;           // of the beat; the rank's last one if the beat has none
   int64_t advanced = 0;        // steps finished since the beats before
   double advance_seconds = 0;  // in which they were
   bool late = false;           // of an earlier step; its samples are only those that are no finite numbers
@@ -79,7 +79,7 @@ struct BeatFacts {
   const std::vector<std::pair<std::string, double>>* reported = nullptr;  // other numbers, if the rank has advanced
 };
 
-// Applies a beat that was heard at `now`.
+// Applies a beat that was received at `now`.
 BeatFacts ApplyBeat(const Beat& beat, double now, RankState* rank);
 
 }  // namespace stepwatch::operations

@@ -7,22 +7,37 @@
 namespace stepwatch::operations {
 namespace {
 
-// The first steps after a start compile and warm up: nothing is learnt of them.
+// The first steps after a start compile and warm up: they are left out of the learnt pace.
 constexpr int64_t kWarmUpAdvances = 5;
 constexpr double kGoneSecondsMin = 5;
 constexpr size_t kHostsMax = 256;
 constexpr size_t kSeriesMax = 96;
-constexpr int64_t kRanksTold = 4096;     // of which nothing is known but their end
-constexpr double kTogether = 0.25;       // of the time between beats, in which all ranks tell of a step
-constexpr double kTogetherShare = 0.75;  // of the steps: two ranks that beat on their own do so for half
+constexpr int64_t kRanksReported = 4096;  // of which nothing is known but their end
+constexpr double kTogether = 0.25;        // of the time between beats, in which all ranks report a step
+constexpr double kTogetherShare = 0.75;   // of the steps: two ranks that beat on their own do so for half
 constexpr double kTogetherSmoothing = 0.1;
 constexpr double kBeatSmoothing = 0.02;
 // A standstill beyond both is a fault or a rarity, and no pace.
 constexpr double kStandstillSeconds = 120;
 constexpr double kStandstillFactor = 3;
-// What excuses standing still, the most first.
+// Phases by the standstill that they excuse, the longest first.
 constexpr std::array<RunPhase, 4> kByPatience = {RunPhase::kPaused, RunPhase::kCheckpoint, RunPhase::kEval,
                                                  RunPhase::kInit};
+
+RankSnapshot SnapshotOf(const RankState& rank, double now) {
+  RankSnapshot shown;
+  shown.rank = rank.rank;
+  shown.phase = rank.phase;
+  shown.step = rank.step;
+  shown.heard_seconds_ago = now - rank.heard_at;
+  shown.step_seconds_ago = now - rank.step_at;
+  shown.module = rank.module;
+  shown.gone = rank.gone;
+  shown.process_state = rank.process_state;
+  if (rank.waits) shown.waits_in = rank.waits_in.empty() ? "unknown" : rank.waits_in;
+  if (rank.step_seconds.is_known) shown.step_seconds = rank.step_seconds.value;
+  return shown;
+}
 
 }  // namespace
 
@@ -78,7 +93,7 @@ RunPhase RunState::phase() const {
   for (const RunPhase phase : kByPatience) {
     const int64_t count = phase_counts_[static_cast<size_t>(phase)];
     if (phase == RunPhase::kPaused && has_pause_expired_) continue;
-    // A rank that joins late is no reason to wait for a run that trains.
+    // A rank that joins late does not hold up a run that trains.
     if (phase == RunPhase::kInit ? count > 0 && phase_counts_[1] == 0 : count > 0) return phase;
   }
   return ranks_.empty() ? RunPhase::kInit : RunPhase::kTrain;
@@ -98,12 +113,12 @@ RankState* RunState::RankOf(int64_t rank, double now, size_t ranks_max) {
 }
 
 std::optional<BeatFacts> RunState::TakeBeat(const Line& line, double now, double wall, size_t ranks_max) {
-  Hear(now, wall);
+  NoteLine(now, wall);
   RankState* rank = RankOf(*line.rank, now, ranks_max);
   if (rank == nullptr) return std::nullopt;
   const Beat& beat = std::get<Beat>(line.what);
   const RunPhase phase_before = rank->phase;
-  // What comes after the end was on its way before.
+  // Beats after the end were sent before it.
   const BeatFacts facts = ApplyBeat(beat, now, rank);
   if (rank->phase != phase_before) CountPhase(phase_before, rank->phase, now);
   if (rank->beat_seconds > 0)
@@ -157,7 +172,7 @@ void RunState::Progress(const BeatFacts& facts) {
   if (phase_counts_[static_cast<size_t>(RunPhase::kPaused)] == 0) has_pause_expired_ = false;
 }
 
-void RunState::Hear(double now, double wall) {
+void RunState::NoteLine(double now, double wall) {
   heard_at_ = now;
   heard_wall_ = wall;
   if (!is_heard_) began_at_ = progress_at_ = now;
@@ -209,7 +224,7 @@ bool RunState::BeginsAgain(const Event& event, std::optional<int64_t> rank) cons
 }
 
 void RunState::TakeEvent(const Line& line, double now, double wall) {
-  Hear(now, wall);
+  NoteLine(now, wall);
   const Event& event = std::get<Event>(line.what);
   if (BeginsAgain(event, line.rank)) Restart(now);
   const auto begin = [&](const std::optional<int64_t>& world, const std::string& host) {
@@ -240,8 +255,8 @@ void RunState::TakeEvent(const Line& line, double now, double wall) {
     checkpoint_step_ = checkpoint->step ? checkpoint->step : step_;
   } else if (std::holds_alternative<ProcessGoneEvent>(event)) {
     // A run that is known from a store may have no beat any more.
-    const bool has_room = static_cast<int64_t>(ranks_.size()) < std::clamp<int64_t>(world(), 1, kRanksTold);
-    if (rank == nullptr && line.rank && restarts_ == 0 && has_room) rank = RankOf(*line.rank, now, kRanksTold);
+    const bool has_room = static_cast<int64_t>(ranks_.size()) < std::clamp<int64_t>(world(), 1, kRanksReported);
+    if (rank == nullptr && line.rank && restarts_ == 0 && has_room) rank = RankOf(*line.rank, now, kRanksReported);
     if (rank == nullptr) return;
     if (!rank->gone) rank->gone_at = now;
     rank->gone = true;
@@ -286,6 +301,30 @@ void RunState::KeepValue(int64_t rank, std::string_view name, int64_t step, doub
   if (rank < owner->second) series = Series();
   owner->second = rank;
   series.Add(step, wall, value);
+}
+
+RunSnapshot RunState::Snapshot(double now, double wall_minus_virtual, bool with_ranks) const {
+  RunSnapshot shown;
+  shown.id = id_;
+  if (world_) shown.world = *world_;
+  shown.hosts = hosts_;
+  // The run itself goes on: a process of it may come back.
+  const bool is_lost = !ended_ && AreAllGone();
+  shown.ended = ended_ || is_lost;
+  shown.end_reason = is_lost ? EndReason::kLost : end_reason_;
+  shown.paused = !shown.ended && is_paused(now);
+  shown.phase = phase();
+  shown.step = step_;
+  shown.checkpoint_step = checkpoint_step_;
+  shown.started_t = started_wall_;
+  shown.heard_t = std::min(heard_wall_, now + wall_minus_virtual);
+  shown.restarts = restarts_;
+  shown.step_seconds = pace_.StepSeconds();
+  for (const auto& [name, series] : series_)
+    if (!series.points().empty()) shown.latest.emplace_back(name, series.points().back().last);
+  if (with_ranks)
+    for (const auto& [number, rank] : ranks_) shown.ranks.push_back(SnapshotOf(rank, now));
+  return shown;
 }
 
 }  // namespace stepwatch::operations

@@ -18,7 +18,7 @@
 
 namespace stepwatch::operations {
 
-// What is learnt of a run's pace. A restart begins it anew, except for the phases, and with a step as long as before.
+// The learnt pace of a run. A restart begins it anew, except for the phases, and with a step as long as before.
 struct Pace {
   Pace() : step_seconds(64) {}
 
@@ -29,13 +29,13 @@ struct Pace {
   // The longest standstill that was followed by a step, the first steps left out. One that was too long to be usual is
   // left out as well, until there is a second one.
   double standstill_seconds = 0;
-  double standstill_seconds_second = 0;  // the second longest: what was seen once is no habit
+  double standstill_seconds_second = 0;  // the second longest: a single one is no habit
   double standstill_seconds_odd = 0;     // the longest that was left out
   double beat_seconds = 0;               // between beats of a rank, typical
-  double together = 0;                   // share of the steps that all ranks told of at once, smoothed
+  double together = 0;                   // share of the steps that all ranks reported at once, smoothed
   // 0: not yet known.
   double StepSeconds() const;
-  // All ranks tell of a step as soon as it ends: one that has not told of it has not finished it.
+  // All ranks report a step as soon as it ends: a rank that has not reported it has not finished it.
   bool AreTogether() const;
   void AddTogether(bool is_together);
   void AddStandstill(double seconds);
@@ -47,7 +47,7 @@ class RunState {
 
   RunState(std::string id, double now, double wall);
 
-  // Apply what was seen at `now`, which never falls. A rank beyond the limit is refused with null.
+  // Apply a line that was seen at `now`, which never falls. A rank beyond the limit is refused with null.
   std::optional<BeatFacts> TakeBeat(const Line& line, double now, double wall, size_t ranks_max);
   // Whether the event makes the run start again.
   bool BeginsAgain(const Event& event, std::optional<int64_t> rank) const;
@@ -62,15 +62,15 @@ class RunState {
 
   const std::string& id() const { return id_; }
   bool ended() const { return ended_; }
-  // No process is left of those that were heard, nor one that `world` says there is.
+  // No process is left of those that reported, or of `world`.
   bool AreAllGone() const;
   EndReason end_reason() const { return end_reason_; }
   double ended_at() const { return ended_at_; }
-  // A pause that has expired protects no longer, though beats go on to say that the run is paused.
+  // A pause that has expired protects no longer, even if beats still report a pause.
   bool is_paused(double now) const { return now < paused_until_ || (phase_counts_[4] > 0 && !has_pause_expired_); }
   const std::map<int64_t, RankState>& ranks() const { return ranks_; }
   const RankState* FindRank(int64_t rank) const;
-  // Ranks that there are: those heard, or as many as `world` says if that is more.
+  // The number of ranks: those that reported, or `world` if that is more.
   int64_t world() const;
   std::optional<int64_t> step() const { return step_; }
   // When something last moved: a step, a phase, the end of a pause, a start.
@@ -92,7 +92,7 @@ class RunState {
 
  private:
   RankState* RankOf(int64_t rank, double now, size_t ranks_max);
-  void Hear(double now, double wall);
+  void NoteLine(double now, double wall);
   void Restart(double now);
   void CountPhase(RunPhase before, RunPhase after, double now);
   void Progress(const BeatFacts& facts);
@@ -112,7 +112,7 @@ class RunState {
   std::optional<int64_t> checkpoint_step_;
   double step_at_ = 0;
   size_t ranks_at_step_ = 0;
-  double last_at_step_ = 0;  // when the last of them was heard of it
+  double last_at_step_ = 0;  // when the last of them reported it
   double began_at_;
   double heard_at_;
   bool is_heard_ = false;  // else it is known from a store alone, and time may not have begun

@@ -1,4 +1,4 @@
-// The last samples of a number, and what is typical of them.
+// The last samples of a number, with their median and spread.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class SampleWindow {
   std::vector<double> samples_;
 };
 
-// Of any order; 0 for none.
+// Samples in any order; 0 for an empty list.
 double MedianOf(std::vector<double> samples);
 double DeviationOf(std::vector<double> samples, double center);
 

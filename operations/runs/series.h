@@ -8,20 +8,20 @@
 
 namespace stepwatch::operations {
 
-// What was seen in some steps in a row.
+// The values of some steps in a row.
 struct SeriesPoint {
   int64_t step_first = 0;
   int64_t step_last = 0;
   double t = 0;  // of the last value, in the clock of that moment
   double min = 0;
   double max = 0;
-  double mean = 0;  // of the finite values; 0 if there are none
+  double mean = 0;  // of the finite values; 0 without any
   double last = 0;
   int64_t count = 0;      // values
   int64_t nonfinite = 0;  // of them NaN or infinite, which are in no other number but `last`
 };
 
-// Puts what came later into the point.
+// Merges a later point into this one.
 void Join(SeriesPoint* point, const SeriesPoint& later);
 
 class Series {

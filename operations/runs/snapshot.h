@@ -1,4 +1,4 @@
-// What the registry knows of a run, as values to show. Times are in the observer's clock of the moment they were seen.
+// The state of a run as values to show. Times are in the observer's clock of the moment they were seen.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct RankSnapshot {
   double step_seconds_ago = 0;  // since the last step was finished
   std::string module;
   bool gone = false;
-  char process_state = 0;  // 0: nobody has said
+  char process_state = 0;  // 0: not reported
   std::string waits_in;    // a collective; empty: in none
   std::optional<double> step_seconds;
 };

@@ -15,10 +15,10 @@ class VirtualClock {
   double At(double t) const;
   // Time passes to a virtual time not before now.
   void Advance(double now);
-  // What a line of time `t` does to the clock, after Advance(At(t)).
+  // Applies a line of time `t` to the clock, after Advance(At(t)).
   void See(double t);
-  // The wall clock was set by `seconds`, and `t` is the time of the line that says so, which is in either clock: that
-  // is taken by which less time has passed, or fallen.
+  // The wall clock was set by `seconds`, and `t` is the time of the line that reports it, which is in either clock:
+  // that is taken by which less time has passed, or fallen.
   void Set(double t, double seconds);
 
   double now() const { return now_; }

@@ -1,4 +1,4 @@
-// What is written at once: values, which wait in memory until the store has taken them.
+// The data of one write to the store; it waits in memory until the store has written it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct StoredLine {
   bool begins = false;  // a start or restart: earlier lines of the run are not needed any more
 };
 
-// A run, as it stands. `summary` is what is told of it once the observer knows it no more.
+// A run, as it stands. `summary` answers requests once the observer has forgotten the run.
 struct StoredRun {
   std::string id;
   bool ended = false;
@@ -37,7 +37,7 @@ struct Acknowledgement {
   double t = 0;
 };
 
-// Those who would be told of matching incidents are not. Empty texts match all; `run` may have * for any characters.
+// Suppresses notifications of matching incidents. Empty texts match all; `run` may have * for any characters.
 struct Silence {
   std::string id;
   std::string run;
@@ -48,7 +48,7 @@ struct Silence {
   double until_t = 0;
 };
 
-// A change of an incident, or of what people say of it. Numbers rise by one for the life of the store.
+// A change of an incident, or of its acknowledgement. Numbers rise by one for the life of the store.
 struct StoredChange {
   int64_t number = 0;
   std::string what;  // opened, updated, resolved, acknowledged
@@ -56,7 +56,7 @@ struct StoredChange {
   std::optional<Acknowledgement> acknowledgement;  // the one in force
 };
 
-// Points of a number of a run, from a step on: they replace what is stored of it from there on.
+// Points of a number of a run, from a step on: they replace the stored ones from there on.
 struct StoredSeries {
   std::string run;
   std::string name;
@@ -77,7 +77,7 @@ class Batch {
   bool empty() const;
   size_t line_bytes() const { return line_bytes_; }
   void Add(StoredLine line);
-  // Takes over what came later.
+  // Appends a later batch.
   void Append(Batch later);
   // Drops the oldest lines until at most so many bytes are left; returns how many were dropped.
   int64_t DropLines(size_t bytes_max);

@@ -1,8 +1,8 @@
-// The store as stepwatchd needs it: it is there, whatever becomes of its files.
+// The store of stepwatchd, which survives damage to its files.
 //
-// Notices what is wrong with them before it opens them, and when they were changed, replaced or removed by somebody
-// else while they are open. Files that cannot be used are set aside, as "stepwatchd.db.damaged-1", -2 and so on, and a
-// new store begins with all that can still be read. It blocks, and is of one thread (StoreQueue).
+// Detects damage before it opens the files, and changes, replacement or removal by other programs while they are open.
+// Files that cannot be used are set aside, as "stepwatchd.db.damaged-1", -2 and so on, and a new store begins with all
+// readable data. It blocks, and is for one thread (StoreQueue).
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace stepwatch::operations {
 
-// All that happened since the last report.
+// Events since the last report.
 struct StoreReport {
   std::vector<std::string> notes;    // each is worth a line of the log
   std::optional<Restored> restored;  // it was opened for the first time
@@ -45,7 +45,7 @@ class KeptStore {
   StoreReport TakeReport();
 
  private:
-  // Distinguishes a file from one that somebody else has put in its place, or has written to.
+  // Distinguishes a file from one that another program has replaced or written to.
   struct Stamp {
     dev_t device = 0;
     ino_t inode = 0;
@@ -62,7 +62,7 @@ class KeptStore {
   Status OpenFile();
   Status Restore();
   Status Prove();
-  // Why the files cannot be those of a store; empty: they may be, or there are none.
+  // The fault of the files; empty if they may be those of a store, or do not exist.
   std::string FaultOfFiles();
   // Begins anew with what can be read of the store, and sets its files aside.
   Status Renew(const std::string& why);

@@ -1,9 +1,8 @@
-// What stepwatchd knows, in a SQLite database: one transaction for each batch, so that a kill at any point leaves what
-// the last one wrote, whole.
+// The data of stepwatchd in a SQLite database: one transaction for each batch, so that a kill at any point leaves the
+// last one whole.
 //
-// The database is in WAL mode with synchronous=NORMAL: a kill of the process loses nothing that was written; a power
-// cut may lose the last batches, and nothing else. Not thread-safe; it blocks, so it has a thread of its own
-// (StoreQueue).
+// The database is in WAL mode with synchronous=NORMAL: a kill of the process loses no written data; a power cut may
+// lose the last batches only. Not thread-safe; it blocks, so it has a thread of its own (StoreQueue).
 #pragma once
 
 #include <chrono>
@@ -27,7 +26,7 @@ struct StoreOptions {
   std::string vfs;  // of SQLite; empty: its usual one
 };
 
-// How much is kept. What is over a limit goes oldest first, at Prune.
+// Limits of the stored data. The oldest data beyond a limit goes first, at Prune.
 struct StoreLimits {
   double line_seconds = 1800;              // of open runs, to restore them
   int64_t line_bytes = int64_t{64} << 20;  // of all runs together
@@ -42,20 +41,20 @@ struct StoredIncident {
   std::optional<Acknowledgement> acknowledgement;
 };
 
-// What a new process needs of the one before.
+// The data of the process before that a new one restores.
 struct Restored {
   std::vector<StoredIncident> incidents;  // all that are open, and the newest of the others; the oldest change first
   std::vector<StoredChange> changes;      // the newest, the oldest first
   std::vector<StoredLine> lines;          // of open runs, in the order in which they were observed
-  std::vector<StoredRun> runs;            // that have ended, the one heard last first
+  std::vector<StoredRun> runs;            // that have ended, the one with the newest line first
   std::vector<Silence> silences;
   std::vector<KnownProcess> processes;
   int64_t number_last = 0;  // of lines and changes
-  double t_last = 0;        // of the last line; 0: there is none
+  double t_last = 0;        // of the last line; 0 without lines
   // Incidents and changes whose text is damaged, as statements that delete them.
   std::vector<std::string> unreadable;
 
-  // Adds all that was learnt since it was read.
+  // Adds all that was written since it was read.
   void Append(const Batch& later);
 };
 
@@ -72,20 +71,20 @@ class Store {
 
   // All of it or nothing.
   Status Write(const Batch& batch);
-  // Forgets what is over the limits at `t`, now, for about so long. False: there is more to forget.
+  // Deletes data beyond the limits at `t`, now, for about so long. False: there is more to delete.
   Result<bool> Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most);
   Result<Restored> Load();
   Result<std::vector<SeriesPoint>> SeriesOf(const std::string& run, const std::string& name);
   Result<std::vector<std::string>> SeriesNames(const std::string& run);
-  // Every change of an incident, the oldest first; empty if there is no such incident.
+  // Every change of an incident, the oldest first; empty if the incident is unknown.
   Result<std::vector<StoredChange>> ChangesOf(const std::string& incident);
-  // Of the database, without its log.
+  // Size of the database, without its log.
   Result<int64_t> Bytes();
   // The number of the last change of an incident that it holds; 0: it holds none.
   Result<int64_t> LastChange();
 
-  // Whether its files hold a database that is whole, as somebody who opens it now would find them; as long as it takes
-  // to read all of it. kInvalid: they do not.
+  // Checks that the files hold a whole database, as another program that opens it now would find them; reads all of it.
+  // kInvalid: they do not.
   Status Check();
   // Writes a number, and reads it back from the files.
   Status Prove();

@@ -1,4 +1,4 @@
-// What the store forgets.
+// Deletion of old data from the store.
 #include <cmath>
 
 #include "operations/store/series_table.h"
@@ -9,7 +9,7 @@ namespace {
 
 using database::Statement;
 
-// What comes after the end of a run still belongs to it.
+// Lines after the end of a run still belong to it.
 constexpr double kAfterEndSeconds = 600;
 constexpr const char* kFreePages = "PRAGMA incremental_vacuum(2000)";
 
@@ -90,8 +90,8 @@ Result<bool> Store::ThinNext(int64_t points_max) {
   return true;
 }
 
-// A series of the run that ended first, or what else is left of it; of a run without an end, once nobody has heard of
-// it for as long as runs are kept. False: the next run is kept.
+// Deletes a series of the run that ended first, or the rest of it; a run without an end counts once it has had no line
+// for as long as runs are kept. False: the next run is kept.
 Result<bool> Store::ForgetSome(const StoreLimits& limits, double t) {
   const double old_t = t - limits.ended_seconds;
   Result<Statement> oldest =

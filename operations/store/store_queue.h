@@ -1,11 +1,10 @@
-// The loop's side of the store: what is to be written waits in bounded memory, and a thread writes it.
+// The loop's side of the store: data waits in bounded memory, and a thread writes it.
 //
-// A batch leaves about once a second (Tick), and at once when somebody must not be told of it before it is safe
-// (Flush). A store that cannot be written to, most likely for want of room, is tried again every second; what it has
-// not taken waits: of lines the newest kLineBytesMax, of changes of incidents kChangesMax (older ones of the same
-// incident are folded into later ones first), runs and silences once each, no series. A disk that hangs holds the
-// thread and nobody else: after some seconds nobody waits for it any more. All methods and callbacks belong to the
-// thread that runs `loop`.
+// A batch leaves about once a second (Tick), and at once when an answer must wait until it is safe (Flush). A store
+// that cannot be written to, most likely because the disk is full, is tried again every second; meanwhile these wait:
+// of lines the newest kLineBytesMax, of changes of incidents kChangesMax (older ones of the same incident are folded
+// into later ones first), runs and silences once each, no series. A disk that hangs blocks only the thread: after some
+// seconds no caller waits for it any more. All methods and callbacks belong to the thread that runs `loop`.
 #pragma once
 
 #include <chrono>
@@ -30,14 +29,14 @@ class StoreQueue {
   static constexpr size_t kChangesMax = 20000;
 
   struct Callbacks {
-    // The store takes nothing, and why: once, until it does again.
+    // The store cannot be written, and why: once, until it can again.
     std::function<void(const std::string& why)> on_trouble;
     std::function<void()> on_recovery;
     // Something for the log.
     std::function<void(const std::string& note)> on_note = [](const std::string&) {};
-    // The store was opened for the first time, and has this, with all that was to be written meanwhile.
+    // The store was opened for the first time, and has this, with all data that waited meanwhile.
     std::function<void(Restored restored)> on_restored = [](const Restored&) {};
-    // It may lack what it had: all that is still known is to be written again.
+    // It may lack earlier data: all that is still known is to be written again.
     std::function<void()> on_renewal = [] {};
   };
   struct Counts {
@@ -61,9 +60,9 @@ class StoreQueue {
   // Runs the loop until the store is open, or cannot be opened for now, at most so long. Fails only if another
   // stepwatchd has it.
   Status AwaitOpen(std::chrono::milliseconds at_most);
-  // What is to be written next.
+  // The batch to write next.
   Batch& next() { return next_; }
-  // Writes now. `then` is called when it has been written, or cannot be: a caller tells it all the same.
+  // Writes now. `then` is called when it has been written, or cannot be: the caller goes on in both cases.
   void Flush(Then then = {});
   // About once a second; `t`: now.
   void Tick(double t);
@@ -72,7 +71,7 @@ class StoreQueue {
   void SetLimits(const StoreLimits& limits) { limits_ = limits; }
   Counts counts() const;
 
-  // Asks the store on its thread; `ask` returns what the loop is to do with the answer. `otherwise` is done instead if
+  // Runs `ask` on the thread of the store; it returns the work of the loop with the answer. `otherwise` runs instead if
   // there is no answer, because the store is not open, or its disk hangs.
   using Answer = std::function<void()>;
   void Ask(std::function<Answer(Store&)> ask, Answer otherwise);

@@ -1,11 +1,10 @@
-// What the store is asked.
+// Queries of the store.
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <string_view>
 
-#include "operations/store/change_text.h"
-#include "operations/store/process_text.h"
+#include "operations/store/row_text.h"
 #include "operations/store/series_table.h"
 #include "operations/store/store.h"
 

@@ -29,9 +29,9 @@ inline constexpr size_t kNameBytesMax = 200;
 inline constexpr size_t kMessageBytesMax = 4 << 10;
 inline constexpr size_t kStackBytesMax = 32 << 10;
 
-// Pure. Refused: kExhausted a line that is too long; kInvalid what is no JSON object; kWrongType a value of another
-// type than its key takes; kOutOfRange a value that is not usable; kNotFound a key that must be there; kUnsupported an
-// event of a kind that is not known.
+// Pure. Errors: kExhausted a line that is too long; kInvalid a line that is not a JSON object; kWrongType a value of
+// another type than its key takes; kOutOfRange a value that is not usable; kNotFound a required key that is missing;
+// kUnsupported an event of an unknown kind.
 Result<Line> ParseLine(std::string_view text_untrusted);
 
 }  // namespace stepwatch::operations

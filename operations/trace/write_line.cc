@@ -1,36 +1,28 @@
 #include "operations/trace/write_line.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "src/base/text.h"
+#include "src/json/json.h"
 
 namespace stepwatch::operations {
 namespace {
 
-// Members in the order in which they are set.
-using OrderedJson = nlohmann::ordered_json;
-
-OrderedJson NumberJson(double number) {
-  if (std::isnan(number)) return "nan";
-  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  return number;
+void Put(Json* object, const char* key, const std::optional<double>& number) {
+  if (number) (*object)[key] = json::Number(*number);
 }
-
-std::string Dump(const OrderedJson& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace);
-}
-
-void Put(OrderedJson* object, const char* key, const std::optional<double>& number) {
-  if (number) (*object)[key] = NumberJson(*number);
-}
-void Put(OrderedJson* object, const char* key, const std::optional<int64_t>& number) {
+void Put(Json* object, const char* key, const std::optional<int64_t>& number) {
   if (number) (*object)[key] = *number;
 }
-void Put(OrderedJson* object, const char* key, const std::string& text) {
+void Put(Json* object, const char* key, const std::string& text) {
   if (!text.empty()) (*object)[key] = text;
 }
 
-OrderedJson BeatJson(const Beat& beat) {
-  OrderedJson json = OrderedJson::object();
+Json BeatJson(const Beat& beat) {
+  Json json = Json::object();
   Put(&json, "step", beat.step);
   if (beat.phase) json["phase"] = NameOf(*beat.phase);
   Put(&json, "loss", beat.loss);
@@ -41,12 +33,12 @@ OrderedJson BeatJson(const Beat& beat) {
   Put(&json, "step_seconds", beat.step_seconds);
   Put(&json, "loss_scale", beat.loss_scale);
   Put(&json, "module", beat.module);
-  for (const auto& [key, number] : beat.reported) json[key] = NumberJson(number);
+  for (const auto& [key, number] : beat.reported) json[key] = json::Number(number);
   return json;
 }
 
 struct PutEvent {
-  OrderedJson* json;
+  Json* json;
 
   void operator()(const StartEvent& event) const {
     Put(json, "world", event.world);
@@ -68,7 +60,7 @@ struct PutEvent {
   void operator()(const GpuEvent& event) const {
     Put(json, "uuid", event.uuid);
     Put(json, "field", event.field);
-    (*json)["value"] = NumberJson(event.value);
+    (*json)["value"] = json::Number(event.value);
   }
   void operator()(const PauseEvent& event) const { Put(json, "expires_seconds", event.expires_seconds); }
   void operator()(const ResumeEvent&) const {}
@@ -90,48 +82,74 @@ struct PutEvent {
 };
 
 struct ValueJson {
-  OrderedJson operator()(double number) const { return NumberJson(number); }
-  OrderedJson operator()(const std::vector<double>& numbers) const {
-    OrderedJson list = OrderedJson::array();
-    for (const double number : numbers) list.push_back(NumberJson(number));
+  Json operator()(double number) const { return json::Number(number); }
+  Json operator()(const std::vector<double>& numbers) const {
+    Json list = Json::array();
+    for (const double number : numbers) list.push_back(json::Number(number));
     return list;
   }
   template <class T>
-  OrderedJson operator()(const T& value) const {
+  Json operator()(const T& value) const {
     return value;
+  }
+};
+
+constexpr size_t kValueBytesMax = 120;
+
+struct ValueText {
+  std::string operator()(bool value) const { return value ? "yes" : "no"; }
+  std::string operator()(int64_t number) const { return std::to_string(number); }
+  std::string operator()(double number) const { return fmt::format("{:.4g}", number); }
+  std::string operator()(const std::string& text) const { return base::Printable(text, kValueBytesMax); }
+  template <class T>
+  std::string operator()(const std::vector<T>& values) const {
+    std::vector<std::string> texts;
+    for (const T& value : values) texts.push_back((*this)(value));
+    return base::Printable(base::Joined(texts, " "), kValueBytesMax);
   }
 };
 
 }  // namespace
 
 std::string LineJson(const Line& line) {
-  OrderedJson json;
+  Json json;
   json["t"] = line.t;
   if (!line.run.empty()) json["run"] = line.run;
   Put(&json, "rank", line.rank);
   if (const auto* beat = std::get_if<Beat>(&line.what)) {
     json["beat"] = BeatJson(*beat);
   } else {
-    OrderedJson& event = json["event"];
+    Json& event = json["event"];
     event["kind"] = KindOf(line);
     std::visit(PutEvent{&event}, std::get<Event>(line.what));
   }
-  return Dump(json);
+  return json::Dump(json);
 }
 
 std::string IncidentJson(const Incident& incident) {
-  OrderedJson json;
+  Json json;
   json["t"] = std::round(incident.t * 1e6) / 1e6;
   json["incident"] = NameOf(incident.kind);
   json["state"] = NameOf(incident.state);
   json["run"] = incident.run;
   json["ranks"] = incident.ranks;
-  json["since_step"] = incident.since_step ? OrderedJson(*incident.since_step) : OrderedJson();
+  json["since_step"] = json::OrNull(incident.since_step);
   json["id"] = incident.id;
   json["severity"] = NameOf(incident.severity);
-  OrderedJson& evidence = json["evidence"] = OrderedJson::object();
+  Json& evidence = json["evidence"] = Json::object();
   for (const auto& [key, value] : incident.evidence.entries()) evidence[key] = std::visit(ValueJson{}, value);
-  return Dump(json);
+  return json::Dump(json);
+}
+
+std::string IncidentSentence(const Incident& incident) {
+  std::string text = fmt::format("{:.1f} {} {} {} in {}", incident.t, NameOf(incident.state), NameOf(incident.severity),
+                                 NameOf(incident.kind), base::Printable(incident.run));
+  if (!incident.ranks.empty())
+    text += (incident.ranks.size() == 1 ? ", rank " : ", ranks ") + ValueText()(incident.ranks);
+  if (incident.since_step) text += fmt::format(", since step {}", *incident.since_step);
+  for (const auto& [key, value] : incident.evidence.entries())
+    text += "; " + base::Printable(key) + " " + std::visit(ValueText(), value);
+  return text + " [" + base::Printable(incident.id) + "]";
 }
 
 }  // namespace stepwatch::operations

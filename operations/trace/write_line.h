@@ -15,8 +15,8 @@ std::string LineJson(const Line& line);
 // "evidence": {…}}; `since_step` is null if no step was good.
 std::string IncidentJson(const Incident& incident);
 
-// One line for people: time, state, severity, kind, run, ranks, and the evidence in short. Nothing in it can steer a
-// terminal.
+// One line for people: time, state, severity, kind, run, ranks, and the evidence in short. It has no control
+// characters.
 std::string IncidentSentence(const Incident& incident);
 
 }  // namespace stepwatch::operations

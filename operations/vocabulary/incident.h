@@ -15,7 +15,7 @@ namespace stepwatch::operations {
 using EvidenceValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                                    std::vector<std::string>>;
 
-// What an incident rests on, in the order in which it is read. Keys are unique.
+// The evidence of an incident, in the order in which it is read. Keys are unique.
 class Evidence {
  public:
   using Entry = std::pair<std::string, EvidenceValue>;
@@ -33,13 +33,13 @@ class Evidence {
   std::vector<Entry> entries_;
 };
 
-// A change of an incident as it is told: the whole of it each time, so that the last one told is its present.
+// A change of an incident as it is published: the whole of it each time, so that the last one is its present state.
 struct Incident {
   double t = 0;  // of this change, in the clock of that moment
   IncidentKind kind = IncidentKind::kStuck;
   IncidentState state = IncidentState::kOpened;
   std::string run;
-  std::vector<int64_t> ranks;         // culprits; empty: nobody can be named
+  std::vector<int64_t> ranks;         // culprits; empty: unknown
   std::optional<int64_t> since_step;  // the last good step
   std::string id;                     // unique for each run and opening
   Severity severity = Severity::kWarning;

@@ -1,7 +1,7 @@
-// A line: what was observed of one run at one moment, a beat or an event.
+// A line: an observation of one run at one moment, a beat or an event.
 //
-// Lines are what stepwatchd makes of pulses, reports and HTTP, what it spools, and what `replay` reads. All are values.
-// A number may be NaN or infinite; what was not said is absent, never zero.
+// Lines are made of pulses, reports and HTTP requests; stepwatchd spools them, and `replay` reads them. All are values.
+// A number may be NaN or infinite; a missing value is absent, never zero.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace stepwatch::operations {
 
-// What one rank says of itself. Numbers belong to `step` and to this rank; a number that is not refreshed may come
-// again unchanged with later steps.
+// A report of one rank. Numbers belong to `step` and to this rank; a number that is not refreshed may come again
+// unchanged with later steps.
 struct Beat {
   std::optional<int64_t> step;  // the last finished step
   std::optional<RunPhase> phase;
@@ -77,7 +77,7 @@ struct HostEvent {
   std::optional<double> oom_kill;
   std::optional<double> psi;
   std::optional<double> cgroup_oom_kill = {};  // those of `oom_kill` that were in cgroups of the run
-  // Of the cgroup of the run that has the least left of its limit.
+  // The cgroup of the run that has the least left of its limit.
   std::optional<double> cgroup_bytes = {};
   std::optional<double> cgroup_bytes_max = {};
 
@@ -87,13 +87,13 @@ struct HostEvent {
 struct ClockStepEvent {
   double seconds = 0;
 };
-// What the operating system says of the rank's process: one letter as in /proc/PID/stat; T is stopped, t traced, D
+// The state of the rank's process in the operating system: one letter as in /proc/PID/stat; T is stopped, t traced, D
 // waits for a device or a mount, Z is dead and not yet reaped. A second witness that a rank stands still.
 struct ProcessStateEvent {
   char state = 'R';
 };
-// The rank waits for its peers, as a stack or the collective library says: a second witness that somebody else stands
-// still. It holds until the rank finishes a step or says otherwise.
+// The rank waits for its peers, by a stack or the collective library: a second witness that another rank stands still.
+// It holds until the rank finishes a step or reports otherwise.
 struct CollectiveWaitEvent {
   std::string operation;  // all_reduce, barrier, ...; empty: unknown
   bool waits = true;

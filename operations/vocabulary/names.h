@@ -8,10 +8,10 @@
 
 namespace stepwatch::operations {
 
-// What a rank says it does. An ended run has no phase, but an EndReason.
+// The activity that a rank reports. An ended run has no phase, but an EndReason.
 enum class RunPhase : uint8_t { kInit, kTrain, kEval, kCheckpoint, kPaused };
 
-// kLost: no end was told, and every process is gone.
+// kLost: no end was reported, and every process is gone.
 enum class EndReason : uint8_t { kOk, kError, kSignal, kLost };
 
 enum class IncidentKind : uint8_t {
@@ -43,7 +43,7 @@ std::string_view NameOf(IncidentKind kind);
 std::string_view NameOf(Severity severity);
 std::string_view NameOf(IncidentState state);
 
-// Nothing if no value has the name.
+// Empty if no value has the name.
 std::optional<RunPhase> PhaseNamed(std::string_view name);
 std::optional<EndReason> EndReasonNamed(std::string_view name);
 std::optional<IncidentKind> IncidentKindNamed(std::string_view name);

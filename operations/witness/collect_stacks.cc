@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "operations/witness/collective_wait.h"
+#include "operations/witness/python_stacks.h"
 #include "operations/witness/run_program.h"
 #include "operations/witness/threads.h"
 #include "src/base/file.h"
@@ -59,7 +59,7 @@ std::optional<uid_t> OwnerOf(int pid, base::FileSystem& files) {
   return about.st_uid;
 }
 
-// What lies beside somebody else's interpreter is somebody else's program, and is not run.
+// A program beside another user's interpreter is not run.
 std::string FindPySpy(int pid, const StackTools& tools, base::FileSystem& files) {
   if (!tools.py_spy.empty()) return CanRun(tools.py_spy, files) ? tools.py_spy : "";
   if (OwnerOf(pid, files) == ::geteuid())
@@ -79,7 +79,7 @@ std::string FindDebugger(const StackTools& tools, base::FileSystem& files) {
 
 bool MayPause(const ProcessRef& process, Pause pause, const StackTools& tools, base::FileSystem& files) {
   const std::optional<char> state = StateOf(process, files);
-  // Who is stopped or traced has stopped for somebody else, who must find it as it was.
+  // A process that is stopped or traced must be left as it is for the program that stopped it.
   if (!tools.native || pause == Pause::kNever || !state || *state == 'T' || *state == 't' || *state == 'Z')
     return false;
   return pause == Pause::kYes || *state == 'S';
@@ -145,7 +145,7 @@ class Collector {
                       : "py-spy: " + base::Printable(output.err.substr(0, output.err.find('\n')), 300));
   }
 
-  // Takes seconds for a large program, so only where somebody needs to know.
+  // Takes seconds for a large program, so only where stacks are needed.
   void LookWithDebugger(Pause pause) {
     if (pause != Pause::kYes || !MayPause(process_, pause, tools_, files_)) return;
     const std::string debugger = FindDebugger(tools_, files_);
@@ -153,7 +153,7 @@ class Collector {
       report_.refusals.emplace_back("neither eu-stack nor gdb is installed, so native stacks are missing");
       return;
     }
-    // Nothing that the program brings along is run: no scripts, no symbols from the network.
+    // Files of the program itself are not run: no scripts, no symbols from the network.
     const std::vector<std::string> arguments = base::BaseName(debugger) == "gdb"
                                                    ? std::vector<std::string>{debugger,
                                                                               "-nx",

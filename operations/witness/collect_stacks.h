@@ -1,9 +1,9 @@
-// The stacks of another process's threads, with whatever tool is there.
+// The stacks of another process's threads, by any tool that is available.
 //
-// A training process must not be harmed for a look. py-spy first reads its memory while it runs on (--nonblocking),
+// A training process must not be harmed by a look. py-spy first reads its memory while it runs on (--nonblocking),
 // which never holds it up and also works while it is stopped. Native frames need a moment in which its threads stand
 // still (some 10 ms with ptrace), so they are taken only as `Pause` allows; a tool that takes too long is ended, and
-// the kernel lets the threads run on. Where nothing may look inside, /proc still says in which state each thread is.
+// the kernel lets the threads run on. Where no tool may look inside, /proc still shows the state of each thread.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ namespace stepwatch::operations {
 
 enum class Pause : uint8_t {
   kNever,
-  kIfAsleep,  // only while its main thread waits for something: nobody is held up who gets on
-  kYes,       // it stands still, and somebody needs to know why
+  kIfAsleep,  // only while its main thread waits for something: no progress is delayed
+  kYes,       // it stands still, and the reason is needed
 };
 
 struct StackTools {
@@ -35,7 +35,7 @@ struct StackTools {
 struct StackReport {
   std::string text;                         // for people: stacks, then what each thread waits in
   std::vector<std::string> refusals;        // what could not be had, and what would help
-  bool was_seen = false;                    // some stack was: `collective` says something
+  bool was_seen = false;                    // some stack was: `collective` is meaningful
   std::optional<std::string> collective{};  // see CollectiveIn
 };
 
@@ -43,7 +43,7 @@ struct StackReport {
 StackReport CollectStacks(const ProcessRef& process, Pause pause, const StackTools& tools,
                           base::FileSystem& files = base::FileSystem::Real());
 
-// Why the kernel lets nobody look into that process, in one sentence that says what would.
+// Why the kernel forbids a look into that process, and what would allow it, in one sentence.
 std::string WhyRefused(const ProcessRef& process, base::FileSystem& files);
 
 }  // namespace stepwatch::operations

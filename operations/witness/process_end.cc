@@ -10,7 +10,7 @@ namespace stepwatch::operations {
 
 base::UniqueFd OpenPidfd(const ProcessRef& process, base::FileSystem& files) {
   base::UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-  // Looked at afterwards: a pid that was free for a moment may name somebody else by now.
+  // Checked afterwards: a pid that was free for a moment may name another process by now.
   if (pidfd.valid() && !StateOf(process, files)) pidfd.Reset();
   return pidfd;
 }
@@ -36,16 +36,16 @@ void ProcessEnd::Start() {
 void ProcessEnd::Wait() {
   pidfd_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                     [self = shared_from_this()](const boost::system::error_code& error) {
-                      if (!error) self->Tell();
+                      if (!error) self->Report();
                     });
 }
 
 void ProcessEnd::Look() {
   if (has_pidfd_ || !process_ || !on_end_ || !IsGone(*process_, files_)) return;
-  boost::asio::post(loop_, [self = shared_from_this()] { self->Tell(); });
+  boost::asio::post(loop_, [self = shared_from_this()] { self->Report(); });
 }
 
-void ProcessEnd::Tell() {
+void ProcessEnd::Report() {
   if (on_end_) std::exchange(on_end_, {})();
 }
 

@@ -1,4 +1,4 @@
-// Tells the end of a process, whoever its parent is.
+// Reports the end of a process, also of one that is no child.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -32,7 +32,7 @@ class ProcessEnd : public std::enable_shared_from_this<ProcessEnd> {
 
  private:
   void Wait();
-  void Tell();
+  void Report();
 
   boost::asio::io_context& loop_;
   boost::asio::posix::stream_descriptor pidfd_;

@@ -8,7 +8,7 @@
 
 namespace stepwatch::operations {
 
-// The pid in our namespace, and since when: pids are used again, and a bare one is nobody's name.
+// The pid in our namespace, and the start time: pids are used again, and a bare one identifies no process.
 struct ProcessRef {
   int pid = 0;
   uint64_t started = 0;  // see base::ProcessIdentity
@@ -16,7 +16,7 @@ struct ProcessRef {
   bool operator==(const ProcessRef&) const = default;
 };
 
-// Nothing: it is gone, whoever has its pid now. A zombie is still there, with the state Z.
+// Empty: it is gone, even if another process has its pid now. A zombie is still there, with the state Z.
 inline std::optional<char> StateOf(const ProcessRef& process, base::FileSystem& files) {
   const std::optional<base::ProcessStat> found = base::StatOf(process.pid, files);
   if (!found || found->started != process.started) return std::nullopt;

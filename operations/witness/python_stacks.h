@@ -1,8 +1,9 @@
-// Stacks of threads, as py-spy and debuggers tell them. Pure.
+// Parsers of stacks of threads, as py-spy and debuggers print them. Pure.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,12 +30,17 @@ inline constexpr size_t kStackThreadsMax = 256;
 inline constexpr size_t kStackFramesMax = 64;
 inline constexpr size_t kStackTextBytesMax = 24 << 10;
 
-// Of `py-spy dump --json`; the main thread first. What is beyond the limits is left out.
+// Parses `py-spy dump --json`; the main thread first. Threads and frames beyond the limits are left out.
 Result<std::vector<ThreadStack>> ParsePySpy(std::string_view json_untrusted);
-// Of gdb's `thread apply all bt` and of eu-stack; the main thread, whose id is the pid, first.
+// Parses gdb's `thread apply all bt` and the output of eu-stack; the main thread, whose id is the pid, first.
 std::vector<ThreadStack> ParseDebugger(std::string_view text_untrusted, int64_t pid);
 
 // For people, the main thread first, threads with one stack as one; at most kStackTextBytesMax bytes.
 std::string StacksText(const std::vector<ThreadStack>& threads);
+
+// The operation, "all_reduce", in which the main thread, or one of autograd, waits for its peers: by the functions of
+// torch.distributed, c10d, gloo, NCCL and MPI in its stack; "collective" if no name shows which. Empty: in none; for a
+// stack without native frames it may still wait in the backward pass.
+std::optional<std::string> CollectiveIn(const std::vector<ThreadStack>& threads);
 
 }  // namespace stepwatch::operations

@@ -46,7 +46,7 @@ std::vector<char*> Environment() {
   return environment;
 }
 
-// What starts the program, made before the fork: between that and an exec nothing may take memory.
+// Starts the program; made before the fork, because no memory may be allocated between that and an exec.
 class Start {
  public:
   explicit Start(const std::vector<std::string>& arguments) {
@@ -133,9 +133,9 @@ bool Take(const base::UniqueFd& from, size_t bytes_max, std::string* text, bool*
 }
 
 // A program that runs, with its guard. None of its group is left when this is destroyed.
-class Guarded {
+class Child {
  public:
-  explicit Guarded(const std::vector<std::string>& arguments) {
+  explicit Child(const std::vector<std::string>& arguments) {
     if (!OpenPipe(&out_) || !OpenPipe(&err_) || !OpenPipe(&life_) || !OpenPipe(&report_)) {
       error_ = errno;
       return;
@@ -148,9 +148,9 @@ class Guarded {
     for (Pipe* pipe : {&out_, &err_, &report_}) pipe->write.Reset();
     life_.read.Reset();
   }
-  ~Guarded() { (void)End(); }
-  Guarded(const Guarded&) = delete;
-  Guarded& operator=(const Guarded&) = delete;
+  ~Child() { (void)End(); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
 
   int error() const { return error_; }
   // False: it has ended, or `time` has passed, or `stop_fd` can be read.
@@ -166,7 +166,7 @@ class Guarded {
       if (open[1].fd >= 0 && !Take(err_.read, bytes_max, &output->err, &output->is_cut)) open[1].fd = -1;
       TakeReport();
     }
-    // What it has printed last may have come after the look at it; a process that it left behind is not waited for.
+    // Its last output may have come after the look at it; a process that it left behind is not waited for.
     (void)Take(out_.read, bytes_max, &output->out, &output->is_cut);
     (void)Take(err_.read, bytes_max, &output->err, &output->is_cut);
     return true;
@@ -202,7 +202,7 @@ class Guarded {
 }  // namespace
 
 Result<ProgramOutput> RunProgram(const std::vector<std::string>& arguments, const ProgramLimits& limits) {
-  Guarded program(arguments);
+  Child program(arguments);
   if (program.error() != 0) return base::ErrnoStatus("cannot start", arguments[0], program.error());
   ProgramOutput output;
   if (!program.Follow(Clock::now() + limits.time, limits.bytes_max, limits.stop_fd, &output)) {

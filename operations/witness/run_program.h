@@ -1,4 +1,4 @@
-// Runs a tool beside us and takes what it prints, with a limit on everything.
+// Runs a tool and returns its output, with a limit on time and bytes.
 #pragma once
 
 #include <chrono>
@@ -25,9 +25,9 @@ struct ProgramLimits {
 };
 
 // Blocks until it has ended: for a thread that may wait. `arguments[0]` is the path of the program; no shell reads
-// them. It gets /dev/null to read, our environment without LD_PRELOAD and what steers Python, and no descriptor of
-// ours. Whatever it has started in its process group is killed with it, also when we are killed meanwhile.
-// kUnavailable: it cannot be started.
+// them. It gets /dev/null to read, our environment without LD_PRELOAD and variables that steer Python, and no
+// descriptor of ours. All processes of its process group are killed with it, also when this process is killed
+// meanwhile. kUnavailable: it cannot be started.
 Result<ProgramOutput> RunProgram(const std::vector<std::string>& arguments, const ProgramLimits& limits = {});
 
 }  // namespace stepwatch::operations

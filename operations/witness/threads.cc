@@ -55,7 +55,7 @@ std::string Line(const std::string& path, base::FileSystem& files) {
   return text.ok() ? base::Printable(FirstLine(text.value()), 100) : "";
 }
 
-// Of "202 0x7f… …"; "running" or "-1 …" is no system call.
+// The system call in "202 0x7f… …"; "running" or "-1 …" is no system call.
 std::string SystemCallOf(std::string_view text) {
   long number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -65,7 +65,7 @@ std::string SystemCallOf(std::string_view text) {
   return fmt::format("system call {}", number);
 }
 
-// Of lines such as "[<0>] futex_wait_queue+0x63/0x90".
+// Functions in lines such as "[<0>] futex_wait_queue+0x63/0x90".
 std::vector<std::string> KernelFrames(std::string_view text) {
   std::vector<std::string> frames;
   while (!text.empty() && frames.size() < kFramesMax) {

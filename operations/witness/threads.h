@@ -20,7 +20,7 @@ struct ThreadLook {
 
 inline constexpr size_t kThreadsMax = 256;
 
-// At most kThreadsMax, the main thread first; empty: there is no such process.
+// At most kThreadsMax, the main thread first; empty if the process does not exist.
 std::vector<ThreadLook> LookAtThreads(int pid, base::FileSystem& files);
 
 // A line for each thread, for people; threads that are all alike stand in one line.

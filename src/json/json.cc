@@ -1,5 +1,7 @@
 #include "src/json/json.h"
 
+#include <cmath>
+
 #include "src/json/parse_json.h"
 
 namespace stepwatch::json {
@@ -18,6 +20,12 @@ Json OrNull(const std::optional<int64_t>& number) {
 
 Json OrNull(const std::optional<double>& number) {
   return number ? Json(*number) : Json();
+}
+
+Json Number(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  return number;
 }
 
 Json Unless(int64_t number, int64_t none) {

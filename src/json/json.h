@@ -22,6 +22,8 @@ std::string Dump(const Json& json);
 Json OrNull(const std::string& text);
 Json OrNull(const std::optional<int64_t>& number);
 Json OrNull(const std::optional<double>& number);
+// A number; "nan", "inf" or "-inf" for one that is not finite. See loose_json.h.
+Json Number(double number);
 // Null if `number` equals `none`.
 Json Unless(int64_t number, int64_t none);
 // See bounded::ParseJson.

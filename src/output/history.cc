@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/text.h"
+#include "src/base/time_text.h"
 #include "src/json/parse_json.h"
 
 namespace stepwatch::output {
@@ -218,12 +219,9 @@ bool IsSha256(std::string_view text) {
 std::string UtcText(int64_t nanoseconds_since_1970) {
   const std::time_t seconds = nanoseconds_since_1970 / 1'000'000'000;
   const auto milliseconds = static_cast<int>(nanoseconds_since_1970 / 1'000'000 % 1000);
-  std::tm utc{};
-  ::gmtime_r(&seconds, &utc);
-  char text[40];
-  const size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-  std::snprintf(text + length, sizeof text - length, ".%03dZ", milliseconds);
-  return text;
+  char fraction[8];
+  std::snprintf(fraction, sizeof fraction, ".%03dZ", milliseconds);
+  return base::UtcText(seconds, "%Y-%m-%dT%H:%M:%S") + fraction;
 }
 
 }  // namespace stepwatch::output

@@ -3,19 +3,13 @@
 #include <ctime>
 #include <utility>
 
+#include "src/base/time_text.h"
+
 namespace stepwatch::output {
 namespace {
 
 constexpr size_t kPlansKept = 1000;
 constexpr size_t kSegmentsKept = 1000;
-
-std::string LocalTime(std::time_t now) {
-  std::tm local{};
-  localtime_r(&now, &local);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &local);
-  return text;
-}
 
 }  // namespace
 
@@ -25,7 +19,7 @@ RunRecord::RunRecord(const Options& options, bool dynamic) {
   manifest_.world_size = options.world_size;
   manifest_.process = base::ThisProcess();
   manifest_.grad_acc_steps = options.grad_acc_steps;
-  manifest_.started = LocalTime(std::time(nullptr));
+  manifest_.started = base::LocalText(std::time(nullptr));
   manifest_.config_path = options.config_path;
   manifest_.dynamic = dynamic;
 }

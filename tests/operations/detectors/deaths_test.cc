@@ -1,6 +1,6 @@
 // What words, samples and signals say of a process that fails.
 
-#include "operations/detectors/exception_words.h"
+#include "operations/detectors/life/exception_words.h"
 #include "tests/catch.h"
 #include "tests/operations/script.h"
 
@@ -11,7 +11,7 @@ bool AreOfMemory(const std::string& type, const std::string& message) {
   return WordsOf({type, message, ""}).are_of_memory;
 }
 
-TEST_CASE("There are many words for no memory, and some that only sound like it") {
+TEST_CASE("there are many words for no memory, and some that only sound like it") {
   CHECK(AreOfMemory("torch.cuda.OutOfMemoryError", "CUDA out of memory. Tried to allocate 20.00 MiB"));
   CHECK(AreOfMemory("RuntimeError", "[enforce fail at alloc_cpu.cpp:114] DefaultCPUAllocator: can't allocate memory"));
   CHECK(AreOfMemory("OSError", "[Errno 12] Cannot allocate memory"));
@@ -24,7 +24,7 @@ TEST_CASE("There are many words for no memory, and some that only sound like it"
   CHECK_FALSE(AreOfMemory("ValueError", "meeting room 4 not found"));
 }
 
-TEST_CASE("A kill for want of memory names the rank whose loader it hit, not a peer that fails first") {
+TEST_CASE("a kill for want of memory names the rank whose loader it hit, not a peer that fails first") {
   Script script;
   script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 1.0, 1.0});
   script.Event(ExceptionEvent{"RuntimeError", "Connection closed by peer [10.0.0.7]:34817", ""}, 2);
@@ -35,13 +35,13 @@ TEST_CASE("A kill for want of memory names the rank whose loader it hit, not a p
   CHECK(opened[0].ranks == std::vector<int64_t>{3});
 }
 
-TEST_CASE("An exception after minutes of training is another fault than the one before") {
+TEST_CASE("an exception after minutes of training is another fault than the one before") {
   Script script;
   for (int i = 0; i < 2; ++i) script.Train(200).Event(ExceptionEvent{"ValueError", "bad sample 17", ""}, 1);
   CHECK(OpenedIn(Replay(script.Train(100).lines)).size() == 2);
 }
 
-TEST_CASE("A fatal code that comes alone in training is a fault in the first minute too, a sampler's first is not") {
+TEST_CASE("a fatal code that comes alone in training is a fault in the first minute too, a sampler's first is not") {
   Script alone;
   alone.Train(60).Event(GpuEvent{"GPU-1", "xid", 79}, 1);
   const std::vector<Incident> opened = OpenedIn(Replay(alone.Train(20).lines));
@@ -56,7 +56,7 @@ TEST_CASE("A fatal code that comes alone in training is a fault in the first min
   CHECK(OpenedIn(Replay(sampled.Train(20).lines)).empty());
 }
 
-TEST_CASE("A code that is taken back for good ends the fault of its GPU, a single sample of nothing does not") {
+TEST_CASE("a code that is taken back for good ends the fault of its GPU, a single sample of nothing does not") {
   Script script;
   script.Train(200).Event(GpuEvent{"GPU-1", "xid", 94}, 1);
   for (const double value : {0.0, 94.0, 0.0}) script.Train(10).Event(GpuEvent{"GPU-1", "xid", value}, 1);
@@ -67,7 +67,7 @@ TEST_CASE("A code that is taken back for good ends the fault of its GPU, a singl
   CHECK(OpenedIn(Replay(script.lines)).size() == 1);
 }
 
-TEST_CASE("A fault of two GPUs is over when both are well") {
+TEST_CASE("a fault of two GPUs is over when both are well") {
   Script script;
   script.Train(200);
   for (const int64_t rank : {1, 2}) script.Event(GpuEvent{"GPU-" + std::to_string(rank), "xid", 95}, rank);
@@ -79,14 +79,14 @@ TEST_CASE("A fault of two GPUs is over when both are well") {
   CHECK(IsResolved(Replay(script.lines), opened[0].id));
 }
 
-TEST_CASE("Processes that go after a signal to nobody in particular were asked to") {
+TEST_CASE("processes that go after a signal without a rank were asked to") {
   Script script;
   script.Train(60).Event(SignalEvent{15});
   for (int64_t rank = 0; rank < 4; ++rank) script.Event(ProcessGoneEvent{}, rank);
   CHECK(OpenedIn(Replay(script.lines, 100)).empty());
 }
 
-TEST_CASE("A kill waits for the next sample of its host, unless one was taken at the moment of it") {
+TEST_CASE("a kill waits for the next sample of its host, unless one was taken at the moment of it") {
   const auto delay = [](double sampled_before) {
     Script script;
     script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 0.0, 1.0});
@@ -102,7 +102,7 @@ TEST_CASE("A kill waits for the next sample of its host, unless one was taken at
   CHECK(delay(0.4) > 2);
 }
 
-TEST_CASE("An end in error does not begin the wait for a better reason of a process that went before anew") {
+TEST_CASE("an end in error does not begin the wait for a better reason of a process that went before anew") {
   Script script;
   script.Train(60).Event(ProcessGoneEvent{}, 2);
   const double gone_t = script.t;

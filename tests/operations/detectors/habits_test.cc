@@ -10,7 +10,7 @@
 namespace stepwatch::operations {
 namespace {
 
-TEST_CASE("Hiccups that recur by chance are no drop of throughput, however they fall together", "[slow]") {
+TEST_CASE("hiccups that recur by chance are no drop of throughput, however they fall together", "[slow]") {
   for (const double share : {0.05, 0.1, 0.2}) {
     for (unsigned seed = 1; seed <= testing::Rounds(4U); ++seed) {
       CAPTURE(share, seed);
@@ -30,7 +30,7 @@ TEST_CASE("Hiccups that recur by chance are no drop of throughput, however they 
   }
 }
 
-TEST_CASE("Tokens that swing with the time of a step are no count, and the pace is theirs") {
+TEST_CASE("tokens that swing with the time of a step are no count, and the pace is theirs") {
   Script script;
   script.step_seconds = 1;
   const auto swing = [](int64_t step) { return 1 + 0.4 * std::sin(static_cast<double>(step) / 30); };
@@ -39,7 +39,7 @@ TEST_CASE("Tokens that swing with the time of a step are no count, and the pace 
   CHECK(OpenedIn(Replay(script.lines)).empty());
 }
 
-TEST_CASE("Batches that grow make slower steps of more samples, which is no drop") {
+TEST_CASE("batches that grow make slower steps of more samples, which is no drop") {
   Script script;
   const auto size = [](int64_t step) { return step <= 200 ? 1.0 : step <= 400 ? 2.0 : 4.0; };
   script.change = [&](int64_t step, int64_t, Beat* beat) { beat->samples = 32 * size(step); };
@@ -52,7 +52,7 @@ TEST_CASE("Batches that grow make slower steps of more samples, which is no drop
   CHECK(std::get<std::string>(*measure) == "samples_per_second");
 }
 
-TEST_CASE("Of eight ranks one that takes 1.4 times as long from the start is a straggler, and so says the evidence") {
+TEST_CASE("of eight ranks one that takes 1.4 times as long from the start is a straggler, also by the evidence") {
   Script script;
   script.world = 8;
   script.lines = {EventLine(0, StartEvent{8, "host"})};
@@ -66,7 +66,7 @@ TEST_CASE("Of eight ranks one that takes 1.4 times as long from the start is a s
   CHECK(std::get<double>(*ratio) == Approx(1.4).epsilon(0.1));
 }
 
-TEST_CASE("A rank that happened to be fast at first is no straggler when it is as slow as the others") {
+TEST_CASE("a rank that happened to be fast at first is no straggler when it is as slow as the others") {
   std::mt19937_64 random(5);
   Script script;
   script.change = [&](int64_t step, int64_t rank, Beat* beat) {
@@ -76,7 +76,7 @@ TEST_CASE("A rank that happened to be fast at first is no straggler when it is a
   CHECK(OpenedIn(Replay(script.Train(400).lines)).empty());
 }
 
-TEST_CASE("Checkpoints by the clock are not overdue because steps have become faster") {
+TEST_CASE("checkpoints by the clock are not overdue because steps have become faster") {
   Script script;
   script.step_seconds = 1;
   for (int i = 0; i < 6; ++i) script.Train(100).Event(CheckpointEvent{script.step});
@@ -85,7 +85,7 @@ TEST_CASE("Checkpoints by the clock are not overdue because steps have become fa
   CHECK(OpenedIn(Replay(script.Train(400, 100.0 / 180).lines)).size() == 1);
 }
 
-TEST_CASE("A checkpoint that may have passed between two beats is not overdue") {
+TEST_CASE("a checkpoint that may have passed between two beats is not overdue") {
   const auto opened_after = [](int missed) {
     std::vector<Line> lines = {EventLine(0, StartEvent{1, "host"})};
     for (int64_t beat_number = 0; beat_number < 400; ++beat_number) {

@@ -33,7 +33,7 @@ std::vector<Incident> ChangesWithLoss(int64_t steps, const std::function<double(
   return ChangesWith(steps, loss, [](int64_t step) { return 1 + 0.01 * static_cast<double>(step % 7); });
 }
 
-TEST_CASE("A loss that jumps while it still falls is a spike: where it was ten steps ago is no measure") {
+TEST_CASE("a loss that jumps while it still falls is a spike: where it was ten steps ago is no measure") {
   for (const double fall : {20.0, 60.0, 150.0}) {
     std::mt19937_64 random(7);
     const std::vector<Incident> changes = ChangesWithLoss(200, [&](int64_t step) {
@@ -48,7 +48,7 @@ TEST_CASE("A loss that jumps while it still falls is a spike: where it was ten s
   }
 }
 
-TEST_CASE("A loss that rises over three steps and decays is a spike: half of its height comes with the second") {
+TEST_CASE("a loss that rises over three steps and decays is a spike: half of its height comes with the second") {
   const std::vector<Incident> changes = ChangesWithLoss(300, [&](int64_t step) {
     const double usual = 0.11 + 0.001 * static_cast<double>(step * 37 % 5 - 2);
     const auto after = static_cast<double>(step - 200);
@@ -62,7 +62,7 @@ TEST_CASE("A loss that rises over three steps and decays is a spike: half of its
   CHECK(std::abs(static_cast<double>(*opened[0].since_step - 200)) <= 1);
 }
 
-TEST_CASE("Noise that comes back is no divergence, however long it lasts and whether or not it is correlated",
+TEST_CASE("noise that comes back is no divergence, however long it lasts and whether or not it is correlated",
           "[slow]") {
   for (const double correlation : {0.0, 0.9}) {
     std::mt19937_64 random(3);
@@ -77,7 +77,7 @@ TEST_CASE("Noise that comes back is no divergence, however long it lasts and whe
   CHECK(OpenedIn(ChangesWithLoss(1000, swings)).empty());
 }
 
-TEST_CASE("A loss that rises out of its noise, and goes on, has diverged") {
+TEST_CASE("a loss that rises out of its noise, and goes on, has diverged") {
   std::mt19937_64 random(5);
   const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(400, [&](int64_t step) {
     const double grown = step > 200 ? std::pow(1.02, static_cast<double>(step - 200)) : 1;
@@ -102,7 +102,8 @@ double FactorOf(Noisy kind, double noise, int64_t step, std::mt19937_64* random)
   return 1;
 }
 
-TEST_CASE("A loss that has risen for good is told once in any noise, and its single samples are no news", "[slow]") {
+TEST_CASE("a loss that has risen for good is reported once in any noise, and its single samples are not reported",
+          "[slow]") {
   struct Rise {
     double height;
     double noise;
@@ -126,7 +127,7 @@ TEST_CASE("A loss that has risen for good is told once in any noise, and its sin
       }
 }
 
-TEST_CASE("A loss of any noise that does not rise is no news", "[slow]") {
+TEST_CASE("a loss of any noise that does not rise is no news", "[slow]") {
   for (const Noisy kind : {Noisy::kNormal, Noisy::kHeavyTail, Noisy::kInTurn, Noisy::kByChance})
     for (const double noise : {0.05, 0.2, 0.45})
       for (const unsigned seed : {1U, 2U}) {
@@ -138,7 +139,7 @@ TEST_CASE("A loss of any noise that does not rise is no news", "[slow]") {
       }
 }
 
-TEST_CASE("A loss below zero rises like any other, and no ratio is told of it") {
+TEST_CASE("a loss below zero rises like any other, without a ratio") {
   for (const double level : {-40.0, 60.0}) {
     std::mt19937_64 random(5);
     const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(
@@ -149,7 +150,7 @@ TEST_CASE("A loss below zero rises like any other, and no ratio is told of it") 
   }
 }
 
-TEST_CASE("A height that the loss has come back from several times is no news, a greater one is") {
+TEST_CASE("a height that the loss has come back from several times is no news, a greater one is") {
   std::mt19937_64 random(11);
   const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(800, [&](int64_t step) {
     const double task = random() % 10 < 3 ? 3 : 2;
@@ -160,7 +161,7 @@ TEST_CASE("A height that the loss has come back from several times is no news, a
   CHECK(opened[0].since_step == 700);
 }
 
-TEST_CASE("A gradient norm that rises slowly has exploded at ten times its level, and once") {
+TEST_CASE("a gradient norm that rises slowly has exploded at ten times its level, and once") {
   std::mt19937_64 random(2);
   const std::vector<Incident> opened = OpenedIn(ChangesWith(
       320, [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); },
@@ -175,7 +176,7 @@ TEST_CASE("A gradient norm that rises slowly has exploded at ten times its level
   CHECK(opened[0].opened_t < 0.5 * 205);
 }
 
-TEST_CASE("A norm that is written down with one decimal is nought before it has collapsed") {
+TEST_CASE("a norm that is written down with one decimal is nought before it has collapsed") {
   const auto loss = [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); };
   const auto opened_at = [&](double usual, double more) {
     const auto norm = [=](int64_t step) { return step >= 300 ? 0.0 : step % 7 == 0 ? usual + more : usual; };
@@ -186,7 +187,7 @@ TEST_CASE("A norm that is written down with one decimal is nought before it has 
   CHECK(opened_at(0.1234, 0.0123) == 1);
 }
 
-TEST_CASE("A rank that differs is told of until it agrees again") {
+TEST_CASE("a rank that differs is reported until it agrees again") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     beat->grad_norm = 1 + 0.01 * static_cast<double>(step % 7);
@@ -199,7 +200,7 @@ TEST_CASE("A rank that differs is told of until it agrees again") {
   CHECK(IsResolved(Replay(script.Train(20).lines), opened[0].id));
 }
 
-TEST_CASE("Rows without the rank that differs, since it beats at another step, are no evidence that it agrees") {
+TEST_CASE("rows without the rank that differs, since it beats at another step, are no evidence that it agrees") {
   std::vector<Line> lines = {EventLine(0, StartEvent{16, "host"})};
   for (int64_t second = 1; second < 150; ++second)
     for (int64_t rank = 0; rank < 16; ++rank) {
@@ -218,7 +219,7 @@ TEST_CASE("Rows without the rank that differs, since it beats at another step, a
   CHECK(opened[0].ranks == std::vector<int64_t>{3});
 }
 
-TEST_CASE("A loss that was always small is judged by its own scale, if it is many times as high") {
+TEST_CASE("a loss that was always small is judged by its own scale, if it is many times as high") {
   for (const double scale : {0.003, 1.0}) {
     const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(200, [&](int64_t step) {
       const double usual = scale * (1 + 0.01 * static_cast<double>(step * 37 % 5 - 2));
@@ -233,7 +234,7 @@ TEST_CASE("A loss that was always small is judged by its own scale, if it is man
   CHECK(OpenedIn(ChangesWithLoss(200, doubles)).empty());
 }
 
-TEST_CASE("A divergence that its last samples tell of is not over with the next one", "[slow]") {
+TEST_CASE("a divergence that its last samples show is not over with the next one", "[slow]") {
   for (unsigned seed = 1; seed <= testing::Rounds(500U); ++seed) {
     std::mt19937_64 random(seed);
     const std::vector<Incident> changes = ChangesWithLoss(400, [&](int64_t step) {
@@ -247,7 +248,7 @@ TEST_CASE("A divergence that its last samples tell of is not over with the next 
   }
 }
 
-TEST_CASE("A loss that is a third higher after a warm restart of its learning rate is no spike") {
+TEST_CASE("a loss that is a third higher after a warm restart of its learning rate is no spike") {
   const auto opened_with = [](bool restarts) {
     Script script;
     script.world = 1;
@@ -263,7 +264,7 @@ TEST_CASE("A loss that is a third higher after a warm restart of its learning ra
   CHECK(opened_with(false) == 1);
 }
 
-TEST_CASE("A learning rate that was touched before a spike is no excuse for it") {
+TEST_CASE("a learning rate that was touched before a spike is no excuse for it") {
   for (const int64_t dip : {340, 375, 500}) {
     Script script;
     script.change = [&](int64_t step, int64_t, Beat* beat) {
@@ -276,7 +277,7 @@ TEST_CASE("A learning rate that was touched before a spike is no excuse for it")
   }
 }
 
-TEST_CASE("A loss that is half higher in a warm-up of its learning rate is a spike") {
+TEST_CASE("a loss that is half higher in a warm-up of its learning rate is a spike") {
   Script script;
   script.change = [](int64_t step, int64_t, Beat* beat) {
     *beat->loss *= step > 70 && step <= 76 ? 1.5 : 1;
@@ -287,7 +288,7 @@ TEST_CASE("A loss that is half higher in a warm-up of its learning rate is a spi
   CHECK(opened[0].since_step == 70);
 }
 
-TEST_CASE("A norm of nought between updates is no level, neither to fall to nor to rise from") {
+TEST_CASE("a norm of nought between updates is no level, neither to fall to nor to rise from") {
   const auto accumulates = [](int64_t step) { return step % 4 == 0 ? 1 + 0.05 * static_cast<double>(step % 7) : 0.0; };
   const auto even = [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); };
   CHECK(OpenedIn(ChangesWith(800, even, accumulates)).empty());
@@ -298,7 +299,7 @@ TEST_CASE("A norm of nought between updates is no level, neither to fall to nor 
   CHECK(opened[0].since_step == 400);
 }
 
-TEST_CASE("A norm that was never low has collapsed after four steps at nought") {
+TEST_CASE("a norm that was never low has collapsed after four steps at nought") {
   Script script;
   script.change = [](int64_t step, int64_t, Beat* beat) {
     if (step > 100) beat->grad_norm = 0;

@@ -9,9 +9,9 @@
 namespace stepwatch::operations {
 namespace {
 
-TEST_CASE("The loss of an evaluation is no loss of training, also where beats after it repeat it") {
+TEST_CASE("the loss of an evaluation is no loss of training, also where beats after it repeat it") {
   Script script;
-  // Beats of the evaluation tell of a step of which none of training has told.
+  // Beats of the evaluation have a step that no beat of training has.
   const auto evaluate = [&](double loss) {
     ++script.step;
     for (int beats = 0; beats < 3; ++beats)
@@ -33,7 +33,7 @@ TEST_CASE("The loss of an evaluation is no loss of training, also where beats af
   CHECK(OpenedIn(Replay(script.Train(60).lines)).empty());
 }
 
-TEST_CASE("A loss and a norm that never moved are known by their steps: a jump of either is told") {
+TEST_CASE("a loss and a norm that never moved are known by their steps: a jump of either is reported") {
   Script loss;
   loss.change = [](int64_t step, int64_t, Beat* beat) { beat->loss = step > 50 && step <= 55 ? 6 : 2; };
   const std::vector<Incident> changes = Replay(loss.Train(120).lines);
@@ -50,7 +50,7 @@ TEST_CASE("A loss and a norm that never moved are known by their steps: a jump o
   CHECK(explosions[0].kind == IncidentKind::kGradExplosion);
 }
 
-TEST_CASE("A gauge that is refreshed each ten steps says each value once") {
+TEST_CASE("a gauge that is refreshed each ten steps gives each value once") {
   Script script;
   // One measurement is somewhat high; repeated ten times it would look like a spike.
   script.change = [](int64_t step, int64_t, Beat* beat) {
@@ -60,7 +60,7 @@ TEST_CASE("A gauge that is refreshed each ten steps says each value once") {
   CHECK(OpenedIn(Replay(script.Train(600).lines)).empty());
 }
 
-TEST_CASE("Ranks that beat at different moments of a long step are compared at the same step") {
+TEST_CASE("ranks that beat at different moments of a long step are compared at the same step") {
   std::vector<Line> lines = {EventLine(0, StartEvent{4, "host"})};
   for (double t = 1; t < 600; t += 1.25) {
     const auto rank = static_cast<int64_t>(t / 1.25) % 4;
@@ -77,7 +77,7 @@ TEST_CASE("Ranks that beat at different moments of a long step are compared at t
   CHECK(opened[0].ranks == std::vector<int64_t>{2});
 }
 
-TEST_CASE("A reported number that moves and is the same on all ranks must stay so, one that stands still need not") {
+TEST_CASE("a reported number that moves and is the same on all ranks must stay so, one that stands still need not") {
   const auto opened_with = [](double moves) {
     Script script;
     script.change = [moves](int64_t step, int64_t rank, Beat* beat) {
@@ -93,7 +93,7 @@ TEST_CASE("A reported number that moves and is the same on all ranks must stay s
   CHECK(opened_with(0).empty());
 }
 
-TEST_CASE("A norm of -1 or -2 is InternEvo's word for one that is not finite") {
+TEST_CASE("a norm of -1 or -2 is InternEvo's word for one that is not finite") {
   for (const double code : {-1.0, -2.0}) {
     Script script;
     script.change = [&](int64_t step, int64_t, Beat* beat) {
@@ -106,7 +106,7 @@ TEST_CASE("A norm of -1 or -2 is InternEvo's word for one that is not finite") {
   }
 }
 
-TEST_CASE("A loss that is NaN after a process is lost is a fault of its own") {
+TEST_CASE("a loss that is NaN after a process is lost is a fault of its own") {
   Script script;
   script.Train(100).Event(ProcessGoneEvent{}, 2);
   Beat beat;
@@ -119,7 +119,7 @@ TEST_CASE("A loss that is NaN after a process is lost is a fault of its own") {
   CHECK(opened[0].kind != opened[1].kind);
 }
 
-TEST_CASE("A loss that is now NaN, now not, is one incident until it has been finite for a while") {
+TEST_CASE("a loss that is now NaN, now not, is one incident until it has been finite for a while") {
   for (const int64_t gap : {2, 3, 5, 7}) {
     Script script;
     script.change = [&](int64_t step, int64_t, Beat* beat) {
@@ -131,7 +131,7 @@ TEST_CASE("A loss that is now NaN, now not, is one incident until it has been fi
   }
 }
 
-TEST_CASE("A number that was the same to the last digit on all ranks may not differ by a little") {
+TEST_CASE("a number that was the same to the last digit on all ranks may not differ by a little") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     const double norm = 120 + 0.01 * static_cast<double>(step);
@@ -145,7 +145,7 @@ TEST_CASE("A number that was the same to the last digit on all ranks may not dif
   CHECK_FALSE(IsResolved(changes, opened[0].id));
 }
 
-TEST_CASE("A digest that stands still is to be the same on all ranks, from the start on as well") {
+TEST_CASE("a digest that stands still is to be the same on all ranks, from the start on as well") {
   for (const int64_t from : {0, 100}) {
     Script script;
     script.change = [&](int64_t step, int64_t rank, Beat* beat) {
@@ -159,7 +159,7 @@ TEST_CASE("A digest that stands still is to be the same on all ranks, from the s
   }
 }
 
-TEST_CASE("A norm on which all ranks but one agree from the start, to the last digit, is one that the one has wrong") {
+TEST_CASE("a norm on which all ranks but one agree from the start, to the last digit, is one that the one has wrong") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     beat->grad_norm = (1 + 0.01 * static_cast<double>(step * 7 % 11)) * (rank == 3 ? 1.2 : 1);
@@ -175,7 +175,7 @@ TEST_CASE("A norm on which all ranks but one agree from the start, to the last d
   CHECK(OpenedIn(Replay(pipeline.Train(200).lines)).empty());
 }
 
-TEST_CASE("What a rank repeats before its first new value is no level") {
+TEST_CASE("what a rank repeats before its first new value is no level") {
   const double values[] = {1.98, 3.02, 1.98, 2.17, 1.9, 6.36, 2.4, 1.5, 4.1, 2.6};
   Script script;
   script.world = 1;

@@ -20,7 +20,7 @@ Script& TrainWithWaits(Script& script, int64_t steps, double wait) {
   return script;
 }
 
-TEST_CASE("A run that waits longer and longer for data trains more slowly, though most steps take as long as ever") {
+TEST_CASE("a run that waits longer and longer for data trains more slowly, though most steps take as long as ever") {
   Script script;
   TrainWithWaits(script, 800, 1.5);
   CHECK(OpenedIn(Replay(script.lines)).empty());
@@ -35,7 +35,7 @@ TEST_CASE("A run that waits longer and longer for data trains more slowly, thoug
   CHECK(IsResolved(Replay(script.lines), opened[0].id));
 }
 
-TEST_CASE("A single long wait is no drop of throughput, nor are waits that recur as they did") {
+TEST_CASE("a single long wait is no drop of throughput, nor are waits that recur as they did") {
   Script script;
   TrainWithWaits(script, 1000, 4);
   script.t += 90;
@@ -43,7 +43,7 @@ TEST_CASE("A single long wait is no drop of throughput, nor are waits that recur
   CHECK(OpenedIn(Replay(script.lines)).empty());
 }
 
-TEST_CASE("A run that is half as fast after forty steps is told so") {
+TEST_CASE("a run that is half as fast after forty steps is reported") {
   for (const double step_seconds : {0.2, 0.5, 2.0}) {
     Script script;
     script.step_seconds = step_seconds;
@@ -53,13 +53,13 @@ TEST_CASE("A run that is half as fast after forty steps is told so") {
   }
 }
 
-TEST_CASE("Fast steps that are slow for some seconds are no drop") {
+TEST_CASE("fast steps that are slow for some seconds are no drop") {
   Script script;
   script.step_seconds = 0.1;
   CHECK(OpenedIn(Replay(script.Train(600).Train(25, 2).Train(300).lines)).empty());
 }
 
-TEST_CASE("A run that is slow again as soon as it has recovered has a second incident") {
+TEST_CASE("a run that is slow again as soon as it has recovered has a second incident") {
   for (int64_t well = 20; well < 40; well += 5) {
     Script script;
     script.step_seconds = 0.5;
@@ -71,7 +71,7 @@ TEST_CASE("A run that is slow again as soon as it has recovered has a second inc
   }
 }
 
-TEST_CASE("Some slow steps that are over when enough of them were seen are no drop") {
+TEST_CASE("some slow steps that are over when enough of them were seen are no drop") {
   for (int64_t before = 300; before < 305; ++before) {
     Script script;
     script.step_seconds = 1;
@@ -79,7 +79,7 @@ TEST_CASE("Some slow steps that are over when enough of them were seen are no dr
   }
 }
 
-TEST_CASE("A rank that takes a third longer is a straggler, and explains why all are slower") {
+TEST_CASE("a rank that takes a third longer is a straggler, and explains why all are slower") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     if (step > 150) *beat->step_seconds *= rank == 1 ? 1 : 1 / 1.35;
@@ -90,7 +90,7 @@ TEST_CASE("A rank that takes a third longer is a straggler, and explains why all
   CHECK(opened[0].ranks == std::vector<int64_t>{1});
 }
 
-TEST_CASE("A rank that becomes slow after a few rounds was faster before: it is told, with the last good step") {
+TEST_CASE("a rank that becomes slow after a few rounds was faster before: it is reported, with the last good step") {
   Script script;
   script.step_seconds = 20;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
@@ -112,7 +112,7 @@ TEST_CASE("A rank that becomes slow after a few rounds was faster before: it is 
 }
 
 TEST_CASE(
-    "Waits of all ranks, of which sparse beats of some tell more often than those of others, make none a straggler") {
+    "waits of all ranks, that sparse beats of some report more often than those of others, make none a straggler") {
   Script script;
   script.world = 8;
   script.lines = {EventLine(0, StartEvent{8, "host"})};
@@ -142,7 +142,7 @@ TEST_CASE(
   CHECK(opened[0].kind == IncidentKind::kThroughputDrop);
 }
 
-TEST_CASE("A run whose pace varies is as fast as it was when it varies as it did") {
+TEST_CASE("a run whose pace varies is as fast as it was when it varies as it did") {
   Script script;
   const auto train = [&](int64_t steps, double pace) {
     for (int64_t step = 0; step < steps; step += 5) script.Train(5, pace * (step % 10 == 0 ? 0.9 : 1.25));
@@ -156,7 +156,7 @@ TEST_CASE("A run whose pace varies is as fast as it was when it varies as it did
   CHECK(IsResolved(Replay(script.lines), opened[0].id));
 }
 
-TEST_CASE("A rank that is twice as slow is told within five rounds") {
+TEST_CASE("a rank that is twice as slow is reported within five rounds") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     if (step > 150) *beat->step_seconds *= rank == 1 ? 1 : 0.5;
@@ -169,7 +169,7 @@ TEST_CASE("A rank that is twice as slow is told within five rounds") {
   CHECK(opened[0].t - slow_at <= 8);
 }
 
-TEST_CASE("That all ranks are slower waits for no straggler") {
+TEST_CASE("that all ranks are slower waits for no straggler") {
   Script script;
   script.Train(300);
   const double slow_at = script.t;
@@ -179,7 +179,7 @@ TEST_CASE("That all ranks are slower waits for no straggler") {
   CHECK(opened[0].t - slow_at <= 20);
 }
 
-TEST_CASE("Sequences that grow make slower steps of more tokens, which is no drop") {
+TEST_CASE("sequences that grow make slower steps of more tokens, which is no drop") {
   Script script;
   const auto growth = [](int64_t step) { return 1 + static_cast<double>(std::max<int64_t>(0, step - 150)) / 200; };
   script.change = [&](int64_t step, int64_t, Beat* beat) { beat->tokens = 4096 * growth(step); };
@@ -188,7 +188,7 @@ TEST_CASE("Sequences that grow make slower steps of more tokens, which is no dro
 }
 
 TEST_CASE(
-    "A batch that grows in stages or at each step, early or late, makes no drop while tokens a second do not fall") {
+    "a batch that grows in stages or at each step, early or late, makes no drop while tokens a second do not fall") {
   struct Growth {
     const char* name;
     std::function<double(int64_t)> tokens;
@@ -223,7 +223,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Tokens that count all so far say nothing of a step, and half of the tokens of a step are a drop") {
+TEST_CASE("tokens that count all so far do not change with a step, and half of the tokens of a step are a drop") {
   Script counted;
   counted.change = [](int64_t step, int64_t, Beat* beat) { beat->tokens = 4096.0 * static_cast<double>(step); };
   CHECK(OpenedIn(Replay(counted.Train(150).Train(100, 2).lines)).size() == 1);
@@ -233,7 +233,7 @@ TEST_CASE("Tokens that count all so far say nothing of a step, and half of the t
   CHECK(OpenedIn(Replay(halved.Train(150).Train(100).lines)).size() == 1);
 }
 
-TEST_CASE("A hiccup that lies between two sparse beats is no drop") {
+TEST_CASE("a hiccup that lies between two sparse beats is no drop") {
   for (double hiccup_at = 600; hiccup_at < 605; hiccup_at += 0.5) {
     std::vector<Line> lines;
     for (int64_t beat_number = 0; beat_number < 200; ++beat_number) {
@@ -247,13 +247,13 @@ TEST_CASE("A hiccup that lies between two sparse beats is no drop") {
   }
 }
 
-TEST_CASE("A run that compiles anew for three steps is not slow afterwards") {
+TEST_CASE("a run that compiles anew for three steps is not slow afterwards") {
   Script script;
   script.step_seconds = 1;
   CHECK(OpenedIn(Replay(script.Train(300).Train(3, 40).Train(200).lines)).empty());
 }
 
-TEST_CASE("A drop of throughput is over within twenty-five steps of the old pace, and told once") {
+TEST_CASE("a drop of throughput is over within twenty-five steps of the old pace, and reported once") {
   Script script;
   script.Train(300).Train(150, 2).Train(25);
   const std::vector<Incident> changes = Replay(script.lines);
@@ -262,7 +262,7 @@ TEST_CASE("A drop of throughput is over within twenty-five steps of the old pace
   CHECK(OpenedIn(Replay(script.Train(200).lines)).size() == 1);
 }
 
-TEST_CASE("Ranks whose times vary by a quarter anyway have no straggler among them") {
+TEST_CASE("ranks whose times vary by a quarter anyway have no straggler among them") {
   for (const unsigned seed : {1U, 2U, 3U, 4U}) {
     std::mt19937 random(seed);
     std::normal_distribution<double> noise(0, 0.25);
@@ -275,7 +275,7 @@ TEST_CASE("Ranks whose times vary by a quarter anyway have no straggler among th
 }
 
 TEST_CASE(
-    "A rank that stumbles now and then is no straggler, and one that is slow half of the time has few incidents") {
+    "a rank that stumbles now and then is no straggler, and one that is slow half of the time has few incidents") {
   const auto opened = [](int64_t period, int64_t slow_steps) {
     Script script;
     script.step_seconds = 1;
@@ -288,7 +288,7 @@ TEST_CASE(
   CHECK(opened(20, 10) <= 2);
 }
 
-TEST_CASE("A rank that is slow from the first step on is a straggler for as long") {
+TEST_CASE("a rank that is slow from the first step on is a straggler for as long") {
   Script script;
   script.change = [](int64_t, int64_t rank, Beat* beat) { *beat->step_seconds *= rank == 1 ? 1.8 : 1; };
   const std::vector<Incident> changes = Replay(script.Train(300).lines);
@@ -296,7 +296,7 @@ TEST_CASE("A rank that is slow from the first step on is a straggler for as long
   CHECK_FALSE(IsResolved(changes, OpenedIn(changes)[0].id));
 }
 
-TEST_CASE("Checkpoints may come later once, and at other intervals after a restart") {
+TEST_CASE("checkpoints may come later once, and at other intervals after a restart") {
   Script late;
   for (const int64_t steps : {75, 72, 65, 112, 60}) late.Train(steps).Event(CheckpointEvent{late.step});
   CHECK(OpenedIn(Replay(late.lines)).empty());
@@ -308,7 +308,7 @@ TEST_CASE("Checkpoints may come later once, and at other intervals after a resta
   CHECK(OpenedIn(Replay(restarted.lines)).empty());
 }
 
-TEST_CASE("Four runs that train for a day, evaluate, save themselves and stumble now and then raise nothing",
+TEST_CASE("four runs that train for a day, evaluate, save themselves and stumble now and then raise nothing",
           "[slow]") {
   Observer observer;
   int64_t opened = 0;

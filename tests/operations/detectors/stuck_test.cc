@@ -1,4 +1,4 @@
-// Who stands still, how soon that is told, and what is no standstill.
+// Ranks that stand still, how soon they are reported, and pauses that are no standstill.
 
 #include "tests/catch.h"
 #include "tests/operations/script.h"
@@ -36,7 +36,7 @@ struct Heartbeats {
 
 const std::vector<int64_t> kAll = {0, 1, 2, 3};
 
-TEST_CASE("A silent rank among beats of five seconds is told within two of them and the promised time") {
+TEST_CASE("a silent rank among beats of five seconds is reported within two of them and the promised time") {
   Heartbeats script;
   script.Pass(200, true);
   const double stood_still_at = script.t;
@@ -46,7 +46,7 @@ TEST_CASE("A silent rank among beats of five seconds is told within two of them 
   CHECK(opened[0].t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
 }
 
-TEST_CASE("Ranks that fall silent together are all named, though the turn of some comes later") {
+TEST_CASE("ranks that fall silent together are all named, though the turn of some comes later") {
   Script script;
   script.world = 8;
   script.step_seconds = 2;
@@ -71,7 +71,7 @@ TEST_CASE("Ranks that fall silent together are all named, though the turn of som
   CHECK(changes.back().ranks == std::vector<int64_t>{5, 6, 7});
 }
 
-TEST_CASE("Where all fall silent at once nobody is named for what its last beat could not yet tell") {
+TEST_CASE("where all fall silent at once no rank is named for a step that its last beat could not yet have") {
   for (double seconds = 200; seconds < 220; seconds += 1.25) {
     Heartbeats script;
     script.step_seconds = 6;
@@ -81,7 +81,7 @@ TEST_CASE("Where all fall silent at once nobody is named for what its last beat 
   }
 }
 
-TEST_CASE("A run with steps of a minute may stumble for three") {
+TEST_CASE("a run with steps of a minute may stumble for three") {
   Script script;
   script.step_seconds = 60;
   for (int i = 0; i < 3; ++i) {
@@ -91,7 +91,7 @@ TEST_CASE("A run with steps of a minute may stumble for three") {
   CHECK(OpenedIn(Replay(script.Train(10).lines)).empty());
 }
 
-TEST_CASE("A run that began within a minute before its restarts is stuck when it has not after ten") {
+TEST_CASE("a run that began within a minute before its restarts is stuck when it has not after ten") {
   Script script;
   for (int i = 0; i < 2; ++i) script.Wait(40, {}, RunPhase::kInit).Train(60).Event(RestartEvent{4, "host"});
   const double began_at = script.t;
@@ -101,7 +101,7 @@ TEST_CASE("A run that began within a minute before its restarts is stuck when it
   CHECK(opened[0].t - began_at < 600);
 }
 
-TEST_CASE("That nobody is heard for a while says nothing of any rank") {
+TEST_CASE("a time without any report is no evidence against a rank") {
   for (const double seconds : {30.0, 80.0, 110.0}) {
     Heartbeats script;
     script.Pass(200, true).Pass(seconds, true, kAll).Pass(100, true);
@@ -109,7 +109,7 @@ TEST_CASE("That nobody is heard for a while says nothing of any rank") {
   }
 }
 
-TEST_CASE("Where nobody is heard any more the run stands still after two minutes, and nobody is named") {
+TEST_CASE("without any more reports the run stands still after two minutes, and no rank is named") {
   Heartbeats script;
   script.Pass(200, true);
   const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 300));
@@ -117,7 +117,7 @@ TEST_CASE("Where nobody is heard any more the run stands still after two minutes
   CHECK(opened[0].ranks.empty());
 }
 
-TEST_CASE("A standstill in which ranks beat less often than at their steps names nobody") {
+TEST_CASE("a standstill in which ranks beat less often than at their steps names no rank") {
   Script script;
   for (int i = 0; i < 6; ++i) {
     script.Train(60);
@@ -135,7 +135,7 @@ TEST_CASE("A standstill in which ranks beat less often than at their steps names
   CHECK(OpenedIn(Replay(script.Train(20).lines)).empty());
 }
 
-TEST_CASE("A first evaluation may take an hour as long as its ranks are heard, and one that falls silent is told") {
+TEST_CASE("a first evaluation may take an hour as long as its ranks report, and one that falls silent is reported") {
   Heartbeats script;
   script.Pass(200, true);
   script.phase = RunPhase::kEval;
@@ -146,13 +146,13 @@ TEST_CASE("A first evaluation may take an hour as long as its ranks are heard, a
   CHECK(opened[0].kind == IncidentKind::kStuck);
 }
 
-TEST_CASE("An evaluation may take eight times as long as the only one before") {
+TEST_CASE("an evaluation may take eight times as long as the only one before") {
   Script script;
   script.Train(60).Wait(60, {}, RunPhase::kEval).Train(60).Wait(480, {}, RunPhase::kEval).Train(60);
   CHECK(OpenedIn(Replay(script.lines)).empty());
 }
 
-TEST_CASE("A rank is not behind because its beat after the standstill of a compilation has not come yet") {
+TEST_CASE("a rank is not behind because its beat after the standstill of a compilation has not come yet") {
   std::vector<Line> lines = {EventLine(0, StartEvent{16, "host"})};
   // Sixteen ranks beat each ten seconds, one after the other. The second step compiles for 70 s; all others are fast.
   const auto step_at = [](double t) { return t < 20 ? 0 : t < 90 ? 1 : 2 + static_cast<int64_t>((t - 90) / 0.2); };
@@ -165,13 +165,13 @@ TEST_CASE("A rank is not behind because its beat after the standstill of a compi
   CHECK(OpenedIn(Replay(lines)).empty());
 }
 
-TEST_CASE("Steps of minutes are no standstill, from the first one on") {
+TEST_CASE("steps of minutes are no standstill, from the first one on") {
   Script script;
   script.step_seconds = 200;
   CHECK(OpenedIn(Replay(script.Train(30).lines)).empty());
 }
 
-TEST_CASE("A rank that stops for the second time is told as soon as at the first") {
+TEST_CASE("a rank that stops for the second time is reported as soon as at the first") {
   Script script;
   script.Train(100).Wait(60, {1}).Train(200);
   const double stood_still_at = script.t;
@@ -180,13 +180,13 @@ TEST_CASE("A rank that stops for the second time is told as soon as at the first
   CHECK(opened[1].t - stood_still_at <= 3 * script.step_seconds + 5);
 }
 
-TEST_CASE("A standstill that recurs becomes a habit, and is told no more") {
+TEST_CASE("a standstill that recurs becomes a habit, and is not reported any more") {
   Script script;
   for (int i = 0; i < 6; ++i) script.Train(100).Wait(20, {1});
   CHECK(OpenedIn(Replay(script.Train(10).lines)).size() <= 2);
 }
 
-TEST_CASE("A run that begins quietly has half an hour, also where its first steps compile") {
+TEST_CASE("a run that begins quietly has half an hour, also where its first steps compile") {
   for (const double quiet : {400.0, 1200.0, 1750.0}) {
     Script script;
     script.t += quiet;
@@ -196,7 +196,7 @@ TEST_CASE("A run that begins quietly has half an hour, also where its first step
   }
 }
 
-TEST_CASE("A standstill of the whole run that comes again is told once, and a longer one is a fault") {
+TEST_CASE("a standstill of the whole run that comes again is reported once, and a longer one is a fault") {
   Script script;
   for (int i = 0; i < 4; ++i) {
     script.Train(100);
@@ -210,7 +210,7 @@ TEST_CASE("A standstill of the whole run that comes again is told once, and a lo
   CHECK(opened[1].t - silent_since() <= 3 * 200 + 2);
 }
 
-TEST_CASE("A hang in an evaluation is told within three times the longest one and a quarter of an hour") {
+TEST_CASE("a hang in an evaluation is reported within three times the longest one and a quarter of an hour") {
   for (const double longest : {60.0, 510.0, 1200.0}) {
     Script script;
     script.Train(60).Wait(longest, {}, RunPhase::kEval).Train(60);
@@ -221,7 +221,7 @@ TEST_CASE("A hang in an evaluation is told within three times the longest one an
   }
 }
 
-TEST_CASE("Beats that say the run is paused prolong no pause that has expired") {
+TEST_CASE("beats that report a pause prolong no pause that has expired") {
   Heartbeats script;
   script.Pass(200, true).Event(PauseEvent{100.0});
   script.phase = RunPhase::kPaused;
@@ -231,7 +231,7 @@ TEST_CASE("Beats that say the run is paused prolong no pause that has expired") 
   CHECK(opened[0].kind == IncidentKind::kStuck);
 }
 
-TEST_CASE("After a restart a rank that stops is told by the pace from before, though few steps have ended since") {
+TEST_CASE("after a restart a rank that stops is reported by the pace from before, though few steps have ended since") {
   Heartbeats script;
   script.Pass(200, true).Event(RestartEvent{}).Pass(20, true);
   const double stood_still_at = script.t;
@@ -241,7 +241,7 @@ TEST_CASE("After a restart a rank that stops is told by the pace from before, th
   CHECK(opened[0].t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
 }
 
-TEST_CASE("One beat that is lost or late in a standstill names nobody, whatever the time between beats") {
+TEST_CASE("one beat that is lost or late in a standstill names no rank, whatever the time between beats") {
   for (const double beat_seconds : {1.0, 2.0, 5.0, 10.0, 15.0}) {
     Heartbeats script;
     script.beat_seconds = beat_seconds;
@@ -250,7 +250,7 @@ TEST_CASE("One beat that is lost or late in a standstill names nobody, whatever 
   }
 }
 
-TEST_CASE("A rank that is alone in a phase is the one for which the others wait") {
+TEST_CASE("a rank that is alone in a phase is the one for which the others wait") {
   for (const RunPhase phase : {RunPhase::kCheckpoint, RunPhase::kEval}) {
     Script script;
     for (int i = 0; i < 3; ++i) script.Train(60).Wait(5, {1, 2, 3}, phase);
@@ -262,7 +262,7 @@ TEST_CASE("A rank that is alone in a phase is the one for which the others wait"
   }
 }
 
-TEST_CASE("The rank whose GPU does nothing while those of its peers spin is named") {
+TEST_CASE("the rank whose GPU does nothing while those of its peers spin is named") {
   Script script;
   script.Train(60);
   for (int i = 0; i < 30; ++i) {
@@ -275,7 +275,7 @@ TEST_CASE("The rank whose GPU does nothing while those of its peers spin is name
   CHECK(opened[0].ranks == std::vector<int64_t>{2});
 }
 
-TEST_CASE("A run of which nothing is heard after its start, or its restart, is stuck") {
+TEST_CASE("a run without reports after its start, or its restart, is stuck") {
   Script started;
   CHECK(OpenedIn(Replay(started.lines, 1790)).empty());
   CHECK(OpenedIn(Replay(started.lines, 1810)).size() == 1);
@@ -286,7 +286,7 @@ TEST_CASE("A run of which nothing is heard after its start, or its restart, is s
   CHECK(opened[0].kind == IncidentKind::kStuck);
 }
 
-TEST_CASE("What peers have finished a silent rank has, too, though its last beat is of before") {
+TEST_CASE("what peers have finished a silent rank has, too, though its last beat is of before") {
   Heartbeats script;
   script.beat_seconds = 10;
   script.step_seconds = 0.05;
@@ -298,7 +298,7 @@ TEST_CASE("What peers have finished a silent rank has, too, though its last beat
   CHECK(opened[0].since_step == finished);
 }
 
-TEST_CASE("Ranks whose beats come late all along hold nobody up, at the last step either") {
+TEST_CASE("ranks whose beats come late all along hold up no rank, at the last step either") {
   std::vector<Line> lines = {EventLine(0, StartEvent{4, "host"})};
   for (int64_t step = 1; step <= 400; ++step)
     for (int64_t rank = 0; rank < 4; ++rank) {

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "operations/discovery/known_process.h"
+#include "operations/discovery/known_processes.h"
 #include "operations/trace/write_line.h"
 #include "tests/catch.h"
 #include "tests/operations/child.h"
@@ -54,7 +54,7 @@ struct FakePulse {
   }
 };
 
-TEST_CASE("a job is found and told from its start on, and its kill is told once") {
+TEST_CASE("a job is found and reported from its start on, and its kill is reported once") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
@@ -68,7 +68,7 @@ TEST_CASE("a job is found and told from its start on, and its kill is told once"
   CHECK(watch.Count("r1", "beat") == 1);
 }
 
-TEST_CASE("a process that is stopped is told as such, and not as gone") {
+TEST_CASE("a process that is stopped is reported as such, and not as gone") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
@@ -82,7 +82,7 @@ TEST_CASE("a process that is stopped is told as such, and not as gone") {
 }
 
 TEST_CASE(
-    "a control socket that vanishes while its process lives is no loss, and the process's end is told all the same") {
+    "a control socket that vanishes while its process lives is no loss, and the process's end is still reported") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
@@ -95,7 +95,7 @@ TEST_CASE(
   CHECK(watch.Sees("r1", "process_gone"));
 }
 
-TEST_CASE("jobs that hang, drip, answer garbage or are dead keep nobody from a job that is well") {
+TEST_CASE("jobs that hang, drip, answer garbage or are dead do not delay a job that is well") {
   const TemporaryDirectory directory;
   // Forked before the others have threads, whose locks it would inherit.
   const ServingJob job(directory, "well", 0);
@@ -152,7 +152,7 @@ TEST_CASE("a pulse that another process writes than serves the control socket ha
   CHECK(watch.Count("r1", "process_gone") == 0);
 }
 
-TEST_CASE("a process that stops making steps is looked into, and a wait for its peers is told") {
+TEST_CASE("a process that stops making steps is looked into, and a wait for its peers is reported") {
   const TemporaryDirectory directory;
   const std::string py_spy = directory / "py-spy";
   testing::WriteInPlace(py_spy,
@@ -189,7 +189,7 @@ TEST_CASE("a process that stops making steps is looked into, and a wait for its 
   CHECK(watch.Count("r1", "stacks") == 1);
 }
 
-TEST_CASE("stacks of a run that is not here are none, and that is told, too") {
+TEST_CASE("a run that is not here has no stacks, and the callback still comes") {
   const TemporaryDirectory directory;
   Watch watch(directory);
   bool is_done = false;
@@ -215,17 +215,17 @@ TEST_CASE("the metrics of all jobs are one page, and a job that hangs is missing
   CHECK(page.find("stepwatchd_jobs_not_scraped 1\n") != std::string::npos);
 }
 
-TEST_CASE("what is stopped tells nothing more and leaves nothing behind") {
+TEST_CASE("a stopped discovery reports no more lines and leaves nothing behind") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
   REQUIRE(watch.Sees("r1", "beat"));
   watch.discovery->Stop();
-  const size_t told = watch.lines.size();
+  const size_t count = watch.lines.size();
   job.child_.Send(SIGKILL);
   watch.discovery.reset();
   watch.RunFor(100ms);
-  CHECK(watch.lines.size() == told);
+  CHECK(watch.lines.size() == count);
 }
 
 TEST_CASE("a directory that others can write to is not looked into") {
@@ -237,7 +237,7 @@ TEST_CASE("a directory that others can write to is not looked into") {
   CHECK(watch.discovery->jobs() == 0);
 }
 
-TEST_CASE("the processes of jobs can be kept, and told apart when they have ended") {
+TEST_CASE("the processes of jobs can be kept, and distinguished when they have ended") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 3);
   Watch watch(directory);
@@ -299,7 +299,7 @@ TEST_CASE("two containers whose trainers are both process 1 are two jobs, and th
   CHECK(watch.Count("b", "process_gone") == 0);
 }
 
-TEST_CASE("a process that has no pid in our container is told when it ends, where the kernel has pidfds of peers") {
+TEST_CASE("a process that has no pid in our container is reported when it ends, where the kernel has pidfds of peers") {
   if (!HasContainers()) return;
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
@@ -308,8 +308,8 @@ TEST_CASE("a process that has no pid in our container is told when it ends, wher
     // Kills from outside of the container, where the trainer has a pid.
     const int ready = ::eventfd(0, EFD_CLOEXEC);
     if (::fork() == 0) {
-      uint64_t told = 0;
-      (void)!::read(ready, &told, sizeof told);
+      uint64_t count = 0;
+      (void)!::read(ready, &count, sizeof count);
       ::kill(trainer, SIGKILL);
       ::_exit(0);
     }

@@ -5,7 +5,7 @@
 namespace stepwatch::operations {
 namespace {
 
-TEST_CASE("what has not changed is not told again") {
+TEST_CASE("unchanged memory is not reported again") {
   HostLines lines;
   const auto first = lines.OnMemory("h1", {5, 0.0}, {});
   REQUIRE(first);
@@ -15,16 +15,16 @@ TEST_CASE("what has not changed is not told again") {
   CHECK(lines.OnMemory("h1", {5, 1.1}, {})->psi == 1.1);
   CHECK(lines.OnMemory("h1", {6, 1.1}, {})->oom_kill == 1);
   CHECK_FALSE(lines.OnMemory("h1", {6, 1.1}, {}));
-  CHECK(lines.OnMemory("h1", {6, 1.1}, {}, /*tells_same=*/true)->oom_kill == 1);
+  CHECK(lines.OnMemory("h1", {6, 1.1}, {}, /*reports_same=*/true)->oom_kill == 1);
 }
 
-TEST_CASE("pressure that the kernel does not tell is absent") {
+TEST_CASE("pressure that the kernel does not have is absent") {
   HostLines lines;
   CHECK_FALSE(lines.OnMemory("h1", {std::nullopt, std::nullopt}, {})->psi);
   CHECK_FALSE(lines.OnMemory("h1", {std::nullopt, std::nullopt}, {}));
 }
 
-TEST_CASE("of the cgroups of a run the one with the least left is told, as it fills") {
+TEST_CASE("the cgroup of a run with the least left is reported, as it fills") {
   constexpr double kGib = 1 << 30;
   HostLines lines;
   const auto look = [&](double a, double b) {
@@ -40,7 +40,7 @@ TEST_CASE("of the cgroups of a run the one with the least left is told, as it fi
   CHECK(look(7.9, 1.5)->cgroup_bytes_max == 8 * kGib);
 }
 
-TEST_CASE("a kill in a cgroup of the run is told as one, and one elsewhere is none of it") {
+TEST_CASE("a kill in a cgroup of the run counts for it, and one elsewhere does not") {
   HostLines lines;
   REQUIRE(lines.OnMemory("h1", {3, 0.0}, {{"/a", {1, std::nullopt, std::nullopt}}}));
   const auto killed = lines.OnMemory("h1", {4, 0.0}, {{"/a", {2, std::nullopt, std::nullopt}}});

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "operations/discovery/discovery.h"
-#include "operations/discovery/socket_pulse.h"
+#include "operations/discovery/pulse_source.h"
 #include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 #include "tests/operations/child.h"
@@ -25,10 +25,10 @@ struct JobWatch {
     options.directories = {directory};
     options.host = "h1";
     options.collects_stacks = false;
-    Discovery::Surroundings surroundings;
-    surroundings.open_pulse = OpenSocketPulse;
+    Discovery::Dependencies dependencies;
+    dependencies.open_pulse = OpenSocketPulse;
     discovery = std::make_unique<Discovery>(
-        loop, options, [this](const Line& line) { lines.push_back(line); }, std::move(surroundings));
+        loop, options, [this](const Line& line) { lines.push_back(line); }, std::move(dependencies));
     discovery->Remember(known);
     discovery->Start();
   }
@@ -65,7 +65,7 @@ std::function<void()> Training(int steps) {
   };
 }
 
-TEST_CASE("a monitored process is found, told step by step, stopped and killed") {
+TEST_CASE("a monitored process is found, reported step by step, stopped and killed") {
   const testing::ControlSockets sockets;
   const Child child(Training(0));
   JobWatch watch(sockets.runtime);
@@ -95,7 +95,7 @@ TEST_CASE("a monitored process is found, told step by step, stopped and killed")
   }
 }
 
-TEST_CASE("a run that ends is told as ended before its process is gone") {
+TEST_CASE("a run that ends is reported as ended before its process is gone") {
   const testing::ControlSockets sockets;
   const Child child(Training(10));
   JobWatch watch(sockets.runtime);
@@ -118,15 +118,15 @@ std::vector<KnownProcess> KnownAfter(JobWatch* watch, const std::string& kind) {
   return watch->discovery->Processes();
 }
 
-TEST_CASE("a run that ended while nobody looked is told as ended by whoever looks next") {
+TEST_CASE("a run that ended unseen is reported as ended at the next look") {
   const testing::ControlSockets sockets;
   const int ends = ::eventfd(0, EFD_CLOEXEC);
   Child child([&] {
     testing::Job job(testing::ConfigText(testing::Off()));
     job.Start();
     job.TrainStep();
-    uint64_t told = 0;
-    (void)!::read(ends, &told, sizeof told);
+    uint64_t count = 0;
+    (void)!::read(ends, &count, sizeof count);
     job.Close();
   });
   std::vector<KnownProcess> known;
@@ -144,7 +144,7 @@ TEST_CASE("a run that ended while nobody looked is told as ended by whoever look
   ::close(ends);
 }
 
-TEST_CASE("a run that was killed while nobody looked has no end") {
+TEST_CASE("a run that was killed unseen has no end") {
   const testing::ControlSockets sockets;
   Child child(Training(0));
   std::vector<KnownProcess> known;

@@ -23,7 +23,7 @@ std::vector<KnownProcess> KnownBefore(const TemporaryDirectory& directory) {
   return watch.discovery->Processes();
 }
 
-TEST_CASE("a process that was killed while nobody watched is told to be gone, once") {
+TEST_CASE("a process that was killed unseen is reported as gone, once") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 3);
   const std::vector<KnownProcess> known = KnownBefore(directory);
@@ -36,7 +36,7 @@ TEST_CASE("a process that was killed while nobody watched is told to be gone, on
   CHECK(watch.discovery->Processes().empty());
 }
 
-TEST_CASE("a process that lives is watched on, and its later end is told once") {
+TEST_CASE("a process that lives is watched on, and its later end is reported once") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
@@ -50,7 +50,7 @@ TEST_CASE("a process that lives is watched on, and its later end is told once") 
   CHECK(watch.Count("r1", "process_gone") == 1);
 }
 
-TEST_CASE("the end of a process whose control socket does not answer any more is told") {
+TEST_CASE("the end of a process whose control socket does not answer any more is reported") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
@@ -62,7 +62,7 @@ TEST_CASE("the end of a process whose control socket does not answer any more is
   CHECK(watch.Sees("r1", "process_gone"));
 }
 
-TEST_CASE("a process that has left its end is told as ended, and then as gone") {
+TEST_CASE("a process that has left its end is reported as ended, and then as gone") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
@@ -77,7 +77,7 @@ TEST_CASE("a process that has left its end is told as ended, and then as gone") 
   CHECK(KindOf(watch.lines[1]) == "process_gone");
 }
 
-TEST_CASE("a job whose pulse is not to be had is told as ended where it has left its end") {
+TEST_CASE("a job whose pulse is not to be had is reported as ended where it has left its end") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   Watch watch(directory);
@@ -93,7 +93,7 @@ TEST_CASE("a job whose pulse is not to be had is told as ended where it has left
   CHECK(KindOf(watch.lines.back()) == "process_gone");
 }
 
-TEST_CASE("a process of which nobody can tell here stays known, and nothing is told of it") {
+TEST_CASE("a process whose state is not visible here stays known, and is not reported") {
   const TemporaryDirectory directory;
   KnownProcess elsewhere{"r1", 0, base::ThisProcess()};
   elsewhere.process.pid_namespace = "pid:[1]";

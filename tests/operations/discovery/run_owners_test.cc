@@ -23,7 +23,7 @@ TEST_CASE("a user that has taken the name of another's own run leaves that user 
   CHECK(owners.NameFor("llama", kBob, 0) == "llama~uid1001~uid1001");
 }
 
-TEST_CASE("a run that nobody has named for a week belongs to the next user that names it") {
+TEST_CASE("a run that was not named for a week belongs to the next user that names it") {
   RunOwners owners;
   CHECK(owners.NameFor("llama", kAlice, 0) == "llama");
   CHECK(owners.NameFor("llama", kBob, RunOwners::kSecondsMax) == "llama~uid1001");
@@ -31,7 +31,7 @@ TEST_CASE("a run that nobody has named for a week belongs to the next user that 
   CHECK(owners.NameFor("llama", kAlice, RunOwners::kSecondsMax + 2) == "llama~uid1000");
 }
 
-TEST_CASE("runs of one user beyond the limit push out that user's oldest, and nobody else's") {
+TEST_CASE("runs of one user beyond the limit push out that user's oldest only") {
   RunOwners owners;
   CHECK(owners.NameFor("of bob", kBob, 0) == "of bob");
   for (size_t i = 0; i <= RunOwners::kRunsMax; ++i) {

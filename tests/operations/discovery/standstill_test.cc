@@ -24,7 +24,7 @@ TEST_CASE("a step that takes more than three of its kind and a second is a reaso
   CHECK(watch.Stands(19 * 2 + 7.1));
 }
 
-TEST_CASE("one step that took long, as with a checkpoint that nobody announced, is no pace") {
+TEST_CASE("one step that took long, as with a checkpoint that was not announced, is no pace") {
   Standstill watch = Paced(1);
   watch.OnLook(At(20), 60);
   watch.OnLook(At(21), 61);
@@ -37,7 +37,7 @@ TEST_CASE("before a pace is known only a minute is long") {
   CHECK(watch.Stands(2 + 61));
 }
 
-TEST_CASE("nobody stands still in an evaluation, a checkpoint, a pause, or before the first step") {
+TEST_CASE("no process stands still in an evaluation, a checkpoint, a pause, or before the first step") {
   Standstill watch = Paced(1);
   watch.OnLook(At(19, RunPhase::kEval), 19.5);
   CHECK_FALSE(watch.Stands(1000));

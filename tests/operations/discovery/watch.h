@@ -57,12 +57,12 @@ class ServingJob {
 };
 
 struct Watch {
-  explicit Watch(const TemporaryDirectory& directory, Discovery::Surroundings surroundings = {},
+  explicit Watch(const TemporaryDirectory& directory, Discovery::Dependencies dependencies = {},
                  DiscoveryOptions settings = {}, const std::vector<operations::KnownProcess>& known = {}) {
     settings.directories = {directory.path()};
     settings.host = "h1";
     discovery = std::make_unique<Discovery>(
-        loop, settings, [this](const Line& line) { lines.push_back(line); }, std::move(surroundings));
+        loop, settings, [this](const Line& line) { lines.push_back(line); }, std::move(dependencies));
     discovery->Remember(known);
     discovery->Start();
   }

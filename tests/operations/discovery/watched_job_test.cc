@@ -47,19 +47,19 @@ struct Looking {
   NoIo pulses;
   double now = 1000;
   std::vector<Line> lines;
-  JobAround around{loop,
-                   nullptr,
-                   pulses,
-                   {},
-                   [this](const Line& line) { lines.push_back(line); },
-                   [this] { return now; },
-                   {},
-                   base::FileSystem::Real(),
-                   "h1"};
+  JobDependencies around{loop,
+                         nullptr,
+                         pulses,
+                         {},
+                         [this](const Line& line) { lines.push_back(line); },
+                         [this] { return now; },
+                         {},
+                         base::FileSystem::Real(),
+                         "h1"};
   const std::shared_ptr<WatchedJob> job;
 };
 
-TEST_CASE("a process that we trace to see its stacks is not told as held up, one that somebody else traces is") {
+TEST_CASE("a process that we trace to see its stacks is not reported as held up, one that somebody else traces is") {
   const testing::TemporaryDirectory directory;
   const testing::ServingJob other(directory, "r1", 0);
   Looking looking(other);

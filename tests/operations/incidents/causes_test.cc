@@ -19,7 +19,7 @@ std::multiset<IncidentKind> KindsIn(const std::vector<Incident>& changes) {
   return kinds;
 }
 
-TEST_CASE("A loss that is no number long after a learning rate that differs is a fault of its own, and the reverse") {
+TEST_CASE("a loss that is no number long after a learning rate that differs is a fault of its own, and the reverse") {
   const auto kinds_with = [](int64_t lr_step, int64_t nan_step) {
     Script script;
     script.change = [=](int64_t step, int64_t rank, Beat* beat) {
@@ -33,7 +33,7 @@ TEST_CASE("A loss that is no number long after a learning rate that differs is a
   CHECK(kinds_with(220, 100) == both);
 }
 
-TEST_CASE("A training that blows up stage by stage is one incident") {
+TEST_CASE("a training that blows up stage by stage is one incident") {
   Script script;
   script.change = [](int64_t step, int64_t, Beat* beat) {
     const auto since = static_cast<double>(std::max<int64_t>(0, step - 120));
@@ -44,7 +44,7 @@ TEST_CASE("A training that blows up stage by stage is one incident") {
   CHECK(OpenedIn(Replay(script.Train(260).lines)).size() == 1);
 }
 
-TEST_CASE("A symptom that outlives its cause keeps the incident open") {
+TEST_CASE("a symptom that outlives its cause keeps the incident open") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     if (step >= 120 && step < 126) *beat->grad_norm *= 40;
@@ -55,7 +55,7 @@ TEST_CASE("A symptom that outlives its cause keeps the incident open") {
   CHECK_FALSE(IsResolved(changes, changes.front().id));
 }
 
-TEST_CASE("One rank that becomes slow long after the whole run has is a straggler of its own") {
+TEST_CASE("one rank that becomes slow long after the whole run has is a straggler of its own") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     if (step > 320 && rank == 1) *beat->step_seconds *= 2;
@@ -63,7 +63,7 @@ TEST_CASE("One rank that becomes slow long after the whole run has is a straggle
   CHECK(KindsIn(Replay(script.Train(120).Train(200, 1.6).Train(200, 3.2).lines)).count(IncidentKind::kStraggler) == 1);
 }
 
-TEST_CASE("The ranks of a host that is lost are all named, those of a world that goes after one are not") {
+TEST_CASE("the ranks of a host that is lost are all named, those of a world that goes after one are not") {
   const auto ranks_of = [](int64_t gone) {
     Script script;
     script.Train(100);
@@ -79,7 +79,7 @@ TEST_CASE("The ranks of a host that is lost are all named, those of a world that
   CHECK(ranks_of(4) == std::vector<int64_t>{3});
 }
 
-TEST_CASE("A process that goes right before a restart is told, one of which word comes right after it is not") {
+TEST_CASE("a process that goes right before a restart is reported, one reported right after it is not") {
   Script before;
   before.Train(100).Event(ProcessGoneEvent{}, 2);
   before.t += 0.3;
@@ -94,7 +94,7 @@ TEST_CASE("A process that goes right before a restart is told, one of which word
   CHECK(OpenedIn(Replay(after.Wait(10).Train(100).lines)).empty());
 }
 
-TEST_CASE("A peer that gives up after its collective has waited replaces no cause") {
+TEST_CASE("a peer that gives up after its collective has waited replaces no cause") {
   Script script;
   script.Train(100).Event(ExceptionEvent{"KeyError", "'text'", "stack"}, 2).Event(ProcessGoneEvent{}, 2);
   script.Wait(602, {2}).Event(ExceptionEvent{"DistBackendError", "NCCL watchdog: timeout", ""}, 0);
@@ -104,7 +104,7 @@ TEST_CASE("A peer that gives up after its collective has waited replaces no caus
   CHECK(std::get<std::string>(*changes.back().evidence.Find("type")) == "KeyError");
 }
 
-TEST_CASE("A loss of a process is over when the others have trained on for long, and another is told") {
+TEST_CASE("a loss of a process is over when the others have trained on for long, and another is reported") {
   Script script;
   script.Train(100).Event(ProcessGoneEvent{}, 2);
   script.world = 2;
@@ -115,7 +115,7 @@ TEST_CASE("A loss of a process is over when the others have trained on for long,
   CHECK(IsResolved(changes, changes.front().id));
 }
 
-TEST_CASE("Steps of which sparse beats tell after a failure were finished before it: its end is no other incident") {
+TEST_CASE("steps that sparse beats report after a failure were finished before it: its end is no other incident") {
   Script script;
   script.step_seconds = 1;
   script.Train(20);
@@ -137,7 +137,7 @@ TEST_CASE("Steps of which sparse beats tell after a failure were finished before
   CHECK(KindsIn(Replay(script.lines, 60)) == std::multiset<IncidentKind>{IncidentKind::kOutOfMemory});
 }
 
-TEST_CASE("An exception is over with the first beat that tells of some steps since") {
+TEST_CASE("an exception is over with the first beat that reports some steps since") {
   Script script;
   script.step_seconds = 10;
   script.change = [](int64_t step, int64_t, Beat* beat) { beat->step = step * 60; };
@@ -150,7 +150,7 @@ TEST_CASE("An exception is over with the first beat that tells of some steps sin
   CHECK(changes.back().t - failed_t <= 2 * script.step_seconds + 0.1);
 }
 
-TEST_CASE("An exception that is caught and comes back each second is one incident") {
+TEST_CASE("an exception that is caught and comes back each second is one incident") {
   Script script;
   script.Train(60);
   for (int i = 0; i < 20; ++i)
@@ -160,7 +160,7 @@ TEST_CASE("An exception that is caught and comes back each second is one inciden
   CHECK(IsResolved(changes, changes.front().id));
 }
 
-TEST_CASE("The same fault of all GPUs of a host is one incident with all their ranks, one much later another") {
+TEST_CASE("the same fault of all GPUs of a host is one incident with all their ranks, one much later another") {
   Script script;
   script.Train(200);
   for (int64_t rank = 0; rank < 4; ++rank) script.Event(GpuEvent{"GPU-" + std::to_string(rank), "xid", 74}, rank);
@@ -170,7 +170,7 @@ TEST_CASE("The same fault of all GPUs of a host is one incident with all their r
   CHECK(OpenedIn(Replay(script.lines)).size() == 2);
 }
 
-TEST_CASE("A clock that is set forward passes no time though differences are rounded and lines out of order") {
+TEST_CASE("a clock that is set forward passes no time though differences are rounded and lines out of order") {
   for (const double early : {4.5e-13, 0.01}) {
     VirtualClock clock;
     clock.See(1899.507);
@@ -179,7 +179,7 @@ TEST_CASE("A clock that is set forward passes no time though differences are rou
   }
 }
 
-TEST_CASE("A sample of a host that names no run concerns every run") {
+TEST_CASE("a sample of a host that names no run concerns every run") {
   Observer observer;
   for (const char* run : {"a", "b"}) {
     Line line = EventLine(0, HostEvent{"h", 0.0, 1.0});
@@ -192,7 +192,7 @@ TEST_CASE("A sample of a host that names no run concerns every run") {
   CHECK(OpenedIn(observer.AdvanceTo(10)).size() == 2);
 }
 
-TEST_CASE("A beat of before a restart that comes after it does not keep an incident open") {
+TEST_CASE("a beat of before a restart that comes after it does not keep an incident open") {
   Script script;
   script.world = 2;
   script.change = [](int64_t step, int64_t, Beat* beat) {
@@ -212,7 +212,7 @@ TEST_CASE("A beat of before a restart that comes after it does not keep an incid
   CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
 }
 
-TEST_CASE("A rank that loads its checkpoint after a restart does not train yet") {
+TEST_CASE("a rank that loads its checkpoint after a restart does not train yet") {
   Script script;
   script.change = [](int64_t step, int64_t, Beat* beat) {
     if (step > 80) beat->loss = std::numeric_limits<double>::quiet_NaN();
@@ -225,7 +225,7 @@ TEST_CASE("A rank that loads its checkpoint after a restart does not train yet")
   CHECK(IsResolved(Replay(script.Train(5).lines), id));
 }
 
-TEST_CASE("A run that goes back to an earlier step without a word of it is over what was before") {
+TEST_CASE("a run that goes back to an earlier step without a word of it is over what was before") {
   Script script;
   script.change = [](int64_t step, int64_t, Beat* beat) {
     if (step > 80) beat->loss = std::numeric_limits<double>::quiet_NaN();
@@ -238,7 +238,7 @@ TEST_CASE("A run that goes back to an earlier step without a word of it is over 
   CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
 }
 
-TEST_CASE("An exception that speaks of peers is the cause of its own process's end, and of the run's") {
+TEST_CASE("an exception that speaks of peers is the cause of its own process's end, and of the run's") {
   for (const bool goes : {false, true}) {
     Script script;
     script.Train(60).Event(ExceptionEvent{"RuntimeError", "NCCL error: remote process exited", ""}, 2);
@@ -252,7 +252,7 @@ TEST_CASE("An exception that speaks of peers is the cause of its own process's e
   }
 }
 
-TEST_CASE("A process that goes is the cause of what another says of its peers") {
+TEST_CASE("a process that goes is the cause of an exception about peers") {
   Script script;
   script.Train(60).Event(ExceptionEvent{"RuntimeError", "NCCL error: remote process exited", ""}, 2);
   const std::vector<Incident> opened = OpenedIn(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30));
@@ -261,7 +261,7 @@ TEST_CASE("A process that goes is the cause of what another says of its peers") 
   CHECK(opened[0].ranks == std::vector<int64_t>{1});
 }
 
-TEST_CASE("A loader that has died is the cause of what peers say of their rank, who may say it sooner") {
+TEST_CASE("a loader that has died is the cause of its peers' exceptions, which may come sooner") {
   Script script;
   script.Train(60).Event(ExceptionEvent{"RuntimeError", "Connection closed by peer", ""}, 0);
   script.Event(ExceptionEvent{"RuntimeError", "DataLoader worker (pid 4711) exited unexpectedly", ""}, 3);
@@ -271,7 +271,7 @@ TEST_CASE("A loader that has died is the cause of what peers say of their rank, 
   CHECK(opened[0].ranks == std::vector<int64_t>{3});
 }
 
-TEST_CASE("A kill for want of memory is the cause of an end that follows at once") {
+TEST_CASE("a kill for want of memory is the cause of an end that follows at once") {
   Script script;
   script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 1.0, 1.0}).Event(EndEvent{EndReason::kError});
   const std::vector<Incident> opened = OpenedIn(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30));

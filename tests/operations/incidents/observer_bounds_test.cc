@@ -17,7 +17,7 @@ size_t PointsIn(const Observer& observer, const std::string& run) {
   return points;
 }
 
-TEST_CASE("Series of all runs stay within their points, and the run that has most of them becomes coarser", "[slow]") {
+TEST_CASE("series of all runs stay within their points, and the run that has most of them becomes coarser", "[slow]") {
   constexpr int64_t kSteps = 2000, kNames = 80;
   constexpr size_t kRuns = 10;
   Observer observer;
@@ -41,7 +41,7 @@ TEST_CASE("Series of all runs stay within their points, and the run that has mos
   CHECK(PointsIn(observer, "small") >= static_cast<size_t>(kSteps));
 }
 
-TEST_CASE("Ranks of all runs stay within their number, and those that are known are heard on", "[slow]") {
+TEST_CASE("ranks of all runs stay within their number, and known ranks are still observed", "[slow]") {
   Observer observer;
   Beat beat;
   beat.step = 1;

@@ -35,9 +35,9 @@ TEST_CASE("settings that change leave what is open, and what was learnt, as it w
   settings.pace.drop_ratio = 0.5;
   observer.Apply(settings);
   REQUIRE(observer.OpenIncidents().size() == 1);
-  const size_t told = script.lines.size();
+  const size_t first = script.lines.size();
   script.Train(60);
-  for (size_t i = told; i < script.lines.size(); ++i)
+  for (size_t i = first; i < script.lines.size(); ++i)
     for (const Incident& change : observer.Observe(script.lines[i])) changes.push_back(change);
   CHECK(OpenedIn(changes).size() == 1);
   CHECK(IsResolved(changes, id));

@@ -19,7 +19,7 @@ Incident Only(const std::vector<Incident>& changes) {
   return opened.front();
 }
 
-TEST_CASE("A run that trains, evaluates, saves itself and ends raises nothing") {
+TEST_CASE("a run that trains, evaluates, saves itself and ends raises nothing") {
   Script script;
   script.Train(100).Wait(900, {}, RunPhase::kEval).Train(100).Event(CheckpointEvent{200}).Train(50);
   script.Event(EndEvent{EndReason::kOk});
@@ -27,7 +27,8 @@ TEST_CASE("A run that trains, evaluates, saves itself and ends raises nothing") 
   CHECK(OpenedIn(Replay(script.lines, 600)).empty());
 }
 
-TEST_CASE("A loss that is no number is told once, with the rank that had it first, and resolved when it is one again") {
+TEST_CASE(
+    "a loss that is NaN is reported once, with the rank that had it first, and resolved when it is finite again") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     if ((step == 60 && rank == 2) || (step > 60 && step < 70)) beat->loss = beat->grad_norm = kNanLoss;
@@ -42,7 +43,7 @@ TEST_CASE("A loss that is no number is told once, with the rank that had it firs
   CHECK(IsResolved(changes, incident.id));
 }
 
-TEST_CASE("A loss scale that falls excuses a gradient that is infinite, and one that has reached its floor does not") {
+TEST_CASE("a loss scale that falls excuses a gradient that is infinite, and one that has reached its floor does not") {
   Script script;
   script.change = [](int64_t step, int64_t, Beat* beat) {
     beat->loss_scale = step < 60 ? 65536 : step < 61 ? 32768 : 16384;
@@ -58,7 +59,7 @@ TEST_CASE("A loss scale that falls excuses a gradient that is infinite, and one 
   CHECK(Only(Replay(stays.Train(120).lines)).kind == IncidentKind::kGradNonfinite);
 }
 
-TEST_CASE("A loss that jumps is a spike, one that climbs a divergence, and noise is neither") {
+TEST_CASE("a loss that jumps is a spike, one that climbs a divergence, and noise is neither") {
   Script jumps;
   jumps.change = [](int64_t step, int64_t, Beat* beat) { *beat->loss *= step >= 100 && step < 110 ? 3 : 1; };
   const std::vector<Incident> changes = Replay(jumps.Train(200).lines);
@@ -74,7 +75,7 @@ TEST_CASE("A loss that jumps is a spike, one that climbs a divergence, and noise
   CHECK(OpenedIn(Replay(Script().Train(2000).lines)).empty());
 }
 
-TEST_CASE("A gradient norm forty times its median explodes, one a thousandth of it has collapsed") {
+TEST_CASE("a gradient norm forty times its median explodes, one a thousandth of it has collapsed") {
   const auto kind_with = [](double factor) {
     Script script;
     script.change = [factor](int64_t step, int64_t, Beat* beat) { *beat->grad_norm *= step >= 120 ? factor : 1; };
@@ -84,7 +85,7 @@ TEST_CASE("A gradient norm forty times its median explodes, one a thousandth of 
   CHECK(kind_with(1e-3) == IncidentKind::kGradCollapse);
 }
 
-TEST_CASE("A silent rank whose peers wait is stuck within three steps and five seconds, and it alone is named") {
+TEST_CASE("a silent rank whose peers wait is stuck within three steps and five seconds, and it alone is named") {
   Script script;
   script.Train(100);
   const double stood_still_at = script.t;
@@ -96,7 +97,7 @@ TEST_CASE("A silent rank whose peers wait is stuck within three steps and five s
   CHECK(incident.t - stood_still_at <= 3 * script.step_seconds + 5);
 }
 
-TEST_CASE("A stopped process is stuck though it is heard of, and resolved when it goes on") {
+TEST_CASE("a stopped process is stuck though it reports, and resolved when it goes on") {
   Script script;
   script.Train(100).Event(ProcessStateEvent{'T'}, 1).Wait(30).Event(ProcessStateEvent{'S'}, 1).Train(40);
   const std::vector<Incident> changes = Replay(script.lines);
@@ -106,7 +107,7 @@ TEST_CASE("A stopped process is stuck though it is heard of, and resolved when i
   CHECK(IsResolved(changes, incident.id));
 }
 
-TEST_CASE("A pause protects until it expires, whatever beats say") {
+TEST_CASE("a pause protects until it expires, whatever beats report") {
   Script script;
   script.Train(100).Event(PauseEvent{1000.0}).Wait(900);
   CHECK(OpenedIn(Replay(script.lines)).empty());
@@ -114,7 +115,8 @@ TEST_CASE("A pause protects until it expires, whatever beats say") {
   CHECK(Only(changes).kind == IncidentKind::kStuck);
 }
 
-TEST_CASE("A process that is gone is told within three seconds, and others that wait or fail after it are symptoms") {
+TEST_CASE(
+    "a process that is gone is reported within three seconds, and others that wait or fail after it are symptoms") {
   Script script;
   script.Train(100).Event(ProcessGoneEvent{}, 1);
   const double gone_at = script.t;
@@ -127,7 +129,7 @@ TEST_CASE("A process that is gone is told within three seconds, and others that 
   CHECK(incident.t - gone_at <= 3);
 }
 
-TEST_CASE("A rank that was gone before its peers say that all is well is lost all the same") {
+TEST_CASE("a rank that was gone before its peers report that all is well is still lost") {
   Script script;
   script.Train(100).Event(ProcessGoneEvent{}, 1).Event(EndEvent{EndReason::kOk}, 0).Event(ProcessGoneEvent{}, 0);
   const Incident incident = Only(Replay(script.lines, 300));
@@ -141,7 +143,7 @@ TEST_CASE("A rank that was gone before its peers say that all is well is lost al
   CHECK(OpenedIn(Replay(asked.lines, 300)).empty());
 }
 
-TEST_CASE("An exception is the cause of the processes that go and of the end in error, and names the first rank") {
+TEST_CASE("an exception is the cause of the processes that go and of the end in error, and names the first rank") {
   Script script;
   script.Train(100).Event(ExceptionEvent{"ValueError", "bad sample 17", "stack"}, 3);
   script.Event(ExceptionEvent{"ValueError", "bad sample 18", "stack"}, 0).Event(EndEvent{EndReason::kError});
@@ -151,7 +153,7 @@ TEST_CASE("An exception is the cause of the processes that go and of the end in 
   CHECK(incident.ranks == std::vector<int64_t>{3});
 }
 
-TEST_CASE("An end by signal alone is no incident, an end in error without an exception is a lost process") {
+TEST_CASE("an end by signal alone is no incident, an end in error without an exception is a lost process") {
   Script signal;
   signal.Train(50).Event(SignalEvent{15}, 0).Event(EndEvent{EndReason::kSignal});
   for (int64_t rank = 0; rank < 4; ++rank) signal.Event(ProcessGoneEvent{}, rank);
@@ -162,7 +164,7 @@ TEST_CASE("An end by signal alone is no incident, an end in error without an exc
   CHECK(Only(Replay(error.lines, 600)).kind == IncidentKind::kProcessLost);
 }
 
-TEST_CASE("A kill for want of memory names the process that goes, and kills of before are none") {
+TEST_CASE("a kill for want of memory names the process that goes, and kills of before are none") {
   Script script;
   script.Event(HostEvent{"", 7.0, 1.0}).Train(100).Event(HostEvent{"", 7.0, 1.0});
   CHECK(OpenedIn(Replay(script.lines)).empty());
@@ -172,7 +174,7 @@ TEST_CASE("A kill for want of memory names the process that goes, and kills of b
   CHECK(incident.ranks == std::vector<int64_t>{2});
 }
 
-TEST_CASE("A kill in a cgroup of the run says how full that was before") {
+TEST_CASE("a kill in a cgroup of the run has the memory of the cgroup before it") {
   const auto sample = [](double kills, double in_cgroup, double bytes) {
     return HostEvent{"h", kills, 1.0, in_cgroup, bytes, 1000.0};
   };
@@ -187,7 +189,7 @@ TEST_CASE("A kill in a cgroup of the run says how full that was before") {
   CHECK(std::get<double>(*incident.evidence.Find("cgroup_bytes_max")) == 1000);
 }
 
-TEST_CASE("A GPU fault is one of the hardware, once, and not what a sampler shows of before") {
+TEST_CASE("a GPU fault is one of the hardware, once, and not what a sampler shows of before") {
   Script script;
   script.Event(GpuEvent{"GPU-1", "xid", 79}, 1).Train(50).Event(GpuEvent{"GPU-1", "xid", 79}, 1);
   script.Event(GpuEvent{"GPU-2", "xid", 0}, 2).Train(50).Event(GpuEvent{"GPU-2", "xid", 31}, 2).Train(10);
@@ -198,7 +200,7 @@ TEST_CASE("A GPU fault is one of the hardware, once, and not what a sampler show
   CHECK(incident.ranks == std::vector<int64_t>{2});
 }
 
-TEST_CASE("One rank that is slow is a straggler, all of them a drop of throughput") {
+TEST_CASE("one rank that is slow is a straggler, all of them a drop of throughput") {
   Script one;
   one.change = [](int64_t step, int64_t rank, Beat* beat) {
     if (step > 120 && rank == 1) *beat->step_seconds *= 1.7;
@@ -210,7 +212,7 @@ TEST_CASE("One rank that is slow is a straggler, all of them a drop of throughpu
   CHECK(Only(Replay(Script().Train(120).Train(120, 1.6).lines)).kind == IncidentKind::kThroughputDrop);
 }
 
-TEST_CASE("Ranks that have shared a learning rate disagree when one of them has another") {
+TEST_CASE("ranks that have shared a learning rate disagree when one of them has another") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) { beat->lr = step > 60 && rank == 2 ? 2e-4 : 1e-4; };
   const Incident incident = Only(Replay(script.Train(120).lines));
@@ -218,7 +220,7 @@ TEST_CASE("Ranks that have shared a learning rate disagree when one of them has 
   CHECK(incident.ranks == std::vector<int64_t>{2});
 }
 
-TEST_CASE("A checkpoint is overdue by the run's own interval, and the next one ends that") {
+TEST_CASE("a checkpoint is overdue by the run's own interval, and the next one ends that") {
   Script script;
   for (int i = 0; i < 4; ++i) script.Train(50).Event(CheckpointEvent{script.step});
   CHECK(OpenedIn(Replay(script.lines)).empty());
@@ -229,7 +231,7 @@ TEST_CASE("A checkpoint is overdue by the run's own interval, and the next one e
   CHECK(IsResolved(changes, Only(changes).id));
 }
 
-TEST_CASE("A clock that is set forward or back passes no time") {
+TEST_CASE("a clock that is set forward or back passes no time") {
   for (const double seconds : {-7200.0, 7200.0}) {
     Script script;
     script.Train(100).Event(ClockStepEvent{seconds});
@@ -239,7 +241,7 @@ TEST_CASE("A clock that is set forward or back passes no time") {
   }
 }
 
-TEST_CASE("Two faults at once are two incidents") {
+TEST_CASE("two faults at once are two incidents") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     if (step >= 100 && rank == 0) beat->loss = kNanLoss;
@@ -250,7 +252,7 @@ TEST_CASE("Two faults at once are two incidents") {
   CHECK(kinds == std::set<IncidentKind>{IncidentKind::kLossNonfinite, IncidentKind::kProcessLost});
 }
 
-TEST_CASE("A restart resolves what training on shows to be over, and a second fault is a second incident") {
+TEST_CASE("a restart resolves what training on shows to be over, and a second fault is a second incident") {
   Script script;
   script.Train(100).Event(ProcessGoneEvent{}, 2).Wait(30, {2}).Event(RestartEvent{});
   script.step = 50;
@@ -263,7 +265,7 @@ TEST_CASE("A restart resolves what training on shows to be over, and a second fa
   CHECK_FALSE(IsResolved(changes, opened[1].id));
 }
 
-TEST_CASE("An incident that was open before a kill keeps its id, and is resolved under it") {
+TEST_CASE("an incident that was open before a kill keeps its id, and is resolved under it") {
   Script script;
   script.Train(100).Event(ProcessGoneEvent{}, 2).Wait(30, {2});
   Observer before;
@@ -284,7 +286,7 @@ TEST_CASE("An incident that was open before a kill keeps its id, and is resolved
   CHECK(IsResolved(changes, open.id));
 }
 
-TEST_CASE("Runs of months are learnt line by line, with the pace and the faults that they had") {
+TEST_CASE("runs of months are learnt line by line, with the pace and the faults that they had") {
   Script script;
   script.Train(100).Event(ProcessGoneEvent{}, 2).Wait(30, {2});
   Observer observed, learnt;
@@ -309,7 +311,7 @@ TEST_CASE("Runs of months are learnt line by line, with the pace and the faults 
   CHECK(open.front().kind == observed.OpenIncidents().front().kind);
 }
 
-TEST_CASE("Lines of before the time at which an observer begins are seen then, however many runs are of the past") {
+TEST_CASE("lines of before the time at which an observer begins are seen then, however many runs are of the past") {
   Observer observer;
   observer.SetEarliest(86400.0 * 30);
   for (int i = 0; i < 3000; ++i) {
@@ -321,7 +323,7 @@ TEST_CASE("Lines of before the time at which an observer begins are seen then, h
   CHECK(observer.t() == 86400.0 * 30);
 }
 
-TEST_CASE("Beats that a job has kept from the minutes before an observer begins tell how long its steps take") {
+TEST_CASE("beats that a job has kept from the minutes before an observer begins show how long its steps take") {
   Script script;
   script.t = 500;
   script.Train(20);
@@ -331,7 +333,7 @@ TEST_CASE("Beats that a job has kept from the minutes before an observer begins 
   CHECK(observer.Run("run")->step_seconds == Approx(0.5));
 }
 
-TEST_CASE("A run of which only an incident was kept has begun with its first line, whatever the time") {
+TEST_CASE("a run of which only an incident was kept has begun with its first line, whatever the time") {
   Incident open;
   open.kind = IncidentKind::kLossNonfinite;
   open.run = "run";

@@ -35,16 +35,16 @@ class FakeService final : public Service {
   void SeriesOf(const std::string&, const std::string&, std::function<void(std::vector<SeriesPoint>)> then) override {
     then({});
   }
-  IncidentBook& book() override { return book_; }
+  IncidentRegistry& incidents() override { return incidents_; }
   void ChangesOf(const std::string&, std::function<void(std::vector<StoredChange>)> then) override { then({}); }
   bool Acknowledge(const std::string&, const Acknowledgement&, std::function<void()>) override { return false; }
   bool AddSilence(const Silence& silence, std::function<void()> then) override {
-    const bool is_added = book_.Add(silence);
+    const bool is_added = incidents_.Add(silence);
     if (is_added) then();
     return is_added;
   }
   bool RemoveSilence(const std::string& id, std::function<void()> then) override {
-    const bool is_removed = book_.RemoveSilence(id);
+    const bool is_removed = incidents_.RemoveSilence(id);
     if (is_removed) then();
     return is_removed;
   }
@@ -57,20 +57,20 @@ class FakeService final : public Service {
   int64_t refused = 0;
 
  private:
-  IncidentBook book_;
+  IncidentRegistry incidents_;
 };
 
 http::Answer Ask(FakeService* service, const std::string& method, const std::string& target, const std::string& body,
                  bool may_write = true) {
   std::optional<http::Answer> answer;
-  AnswerIntake({method, target, body, "", may_write}, service, [&](http::Answer told) { answer = std::move(told); });
+  AnswerIntake({method, target, body, "", may_write}, service, [&](http::Answer given) { answer = std::move(given); });
   REQUIRE(answer);
   return *answer;
 }
 
 constexpr const char* kBeat = R"({"t":1,"run":"r1","rank":0,"beat":{"step":1}})";
 
-TEST_CASE("whoever is behind with what it has taken asks to be told again later, and takes nothing") {
+TEST_CASE("a service that is behind rejects lines for some seconds") {
   FakeService service;
   service.is_behind = true;
   const http::Answer later = Ask(&service, "POST", "/v1/beats", kBeat);
@@ -98,7 +98,7 @@ TEST_CASE("who may only read changes nothing, whatever he asks for") {
 TEST_CASE("there are only so many silences") {
   FakeService service;
   const std::string body = R"({"seconds":60})";
-  for (size_t i = 0; i < IncidentBook::kSilencesMax; ++i)
+  for (size_t i = 0; i < IncidentRegistry::kSilencesMax; ++i)
     REQUIRE(Ask(&service, "POST", "/v1/silences", body).status == 200);
   CHECK(Ask(&service, "POST", "/v1/silences", body).status == 409);
 }

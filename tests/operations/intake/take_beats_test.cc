@@ -10,7 +10,7 @@ std::string BeatAt(double t) {
   return R"({"t":)" + std::to_string(t) + R"(,"run":"a","rank":0,"beat":{"step":1}})" + "\n";
 }
 
-TEST_CASE("Lines that cannot be used are told by number, and the others are taken") {
+TEST_CASE("lines that cannot be used are reported by number, and the others are taken") {
   const TakenBeats taken = TakeBeats("\n" + BeatAt(10) + "garbage\r\n\n" + BeatAt(11), std::nullopt, 12);
   CHECK(taken.lines.size() == 2);
   CHECK(taken.refused == 1);
@@ -18,7 +18,7 @@ TEST_CASE("Lines that cannot be used are told by number, and the others are take
   CHECK(taken.refusals[0].first == 3);
 }
 
-TEST_CASE("Of a body that is wrong from end to end a bounded part is told, and all is counted") {
+TEST_CASE("of a body that is wrong from end to end a bounded part is reported, and all is counted") {
   std::string body;
   for (int i = 0; i < 1000; ++i) body += "x\n";
   const TakenBeats taken = TakeBeats(body, std::nullopt, 0);
@@ -26,12 +26,12 @@ TEST_CASE("Of a body that is wrong from end to end a bounded part is told, and a
   CHECK(taken.refusals.size() == kRefusalsMax);
 }
 
-TEST_CASE("Nobody else sets the clock of an observer") {
+TEST_CASE("another program cannot set the clock of an observer") {
   const std::string step = R"({"t":1,"run":"a","event":{"kind":"clock_step","seconds":3600}})";
   CHECK(TakeBeats(step, std::nullopt, 1).refused == 1);
 }
 
-TEST_CASE("Times come over to this clock") {
+TEST_CASE("times come over to this clock") {
   SECTION("by when they were sent, in the sender's clock") {
     const TakenBeats taken = TakeBeats(BeatAt(100) + BeatAt(160), 170, 5000);
     CHECK(taken.lines[0].t == Approx(4930));
@@ -49,7 +49,7 @@ TEST_CASE("Times come over to this clock") {
   }
 }
 
-TEST_CASE("A target is read with its escapes") {
+TEST_CASE("a target is read with its escapes") {
   const Target target = ParseTarget("/v1/runs/a%2Fb%20c/series/x?state=all&run=%41%4&limit");
   CHECK(target.parts == std::vector<std::string>{"v1", "runs", "a/b c", "series", "x"});
   CHECK(target.query.at("state") == "all");

@@ -15,17 +15,17 @@
 namespace stepwatch::operations {
 namespace {
 
-using Told = std::vector<std::string>;
+using Kinds = std::vector<std::string>;
 
-Told KindsOf(const std::vector<Line>& lines) {
-  Told told;
+Kinds KindsOf(const std::vector<Line>& lines) {
+  Kinds kinds;
   for (const Incident& incident : OpenedIn(Replay(lines, 300)))
-    told.push_back(std::string(NameOf(incident.kind)) +
-                   (incident.ranks.empty() ? "" : " " + std::to_string(incident.ranks[0])));
-  return told;
+    kinds.push_back(std::string(NameOf(incident.kind)) +
+                    (incident.ranks.empty() ? "" : " " + std::to_string(incident.ranks[0])));
+  return kinds;
 }
 
-TEST_CASE("Beats that come late, doubled and out of order give the same incidents", "[random]") {
+TEST_CASE("beats that come late, doubled and out of order give the same incidents", "[random]") {
   std::mt19937_64 random(test::RandomSeed());
   for (int round = 0; round < testing::Rounds(20); ++round) {
     Script script;
@@ -48,7 +48,7 @@ TEST_CASE("Beats that come late, doubled and out of order give the same incident
   }
 }
 
-TEST_CASE("A run goes back to an earlier step without a restart, and is told so by its snapshot") {
+TEST_CASE("a run goes back to an earlier step without a restart, and its snapshot shows it") {
   Script script;
   script.Train(300);
   script.step -= 200;
@@ -59,7 +59,7 @@ TEST_CASE("A run goes back to an earlier step without a restart, and is told so 
   CHECK(observer.Run("run")->step == 120);
 }
 
-TEST_CASE("A snapshot has ranks, phases, the latest numbers and the end with its reason") {
+TEST_CASE("a snapshot has ranks, phases, the latest numbers and the end with its reason") {
   Script script;
   script.Train(40).Wait(5, {}, RunPhase::kEval);
   Observer observer;
@@ -76,7 +76,7 @@ TEST_CASE("A snapshot has ranks, phases, the latest numbers and the end with its
   CHECK(observer.Run("run")->end_reason == EndReason::kSignal);
 }
 
-TEST_CASE("A run has ended, and is lost, while all of its processes are gone, also if no beat of them is known") {
+TEST_CASE("a run has ended, and is lost, while all of its processes are gone, also if no beat of them is known") {
   Script script;
   script.Train(40);
   Observer observer;
@@ -98,7 +98,7 @@ TEST_CASE("A run has ended, and is lost, while all of its processes are gone, al
   CHECK(other.Run("run")->ended);
 }
 
-TEST_CASE("A series of a million steps stays within its points and keeps what was least and most") {
+TEST_CASE("a series of a million steps stays within its points and keeps what was least and most") {
   Series series(512);
   for (int64_t step = 0; step < 1'000'000; ++step) series.Add(step, static_cast<double>(step), step == 777'777 ? 9 : 1);
   CHECK(series.points().size() <= 512);
@@ -112,7 +112,7 @@ TEST_CASE("A series of a million steps stays within its points and keeps what wa
   CHECK(count == 1'000'000);
 }
 
-TEST_CASE("Runs beyond the limit push out those that have ended, and are dropped while none has") {
+TEST_CASE("runs beyond the limit push out those that have ended, and are dropped while none has") {
   Observer observer;
   for (size_t i = 0; i < kRunsMax + 10; ++i) {
     Line line = EventLine(1, StartEvent{1, ""});
@@ -131,7 +131,7 @@ TEST_CASE("Runs beyond the limit push out those that have ended, and are dropped
   CHECK_FALSE(observer.Run("run0").has_value());
 }
 
-TEST_CASE("Virtual time passes by what the wall clock does, less what it was set by, in either clock") {
+TEST_CASE("virtual time passes by what the wall clock does, less what it was set by, in either clock") {
   for (const double seconds : {3600.0, -3600.0}) {
     for (const bool is_new : {false, true}) {
       VirtualClock clock;
@@ -145,7 +145,7 @@ TEST_CASE("Virtual time passes by what the wall clock does, less what it was set
   }
 }
 
-TEST_CASE("A window keeps the newest samples and tells their middle and spread") {
+TEST_CASE("a window keeps the newest samples and has their middle and spread") {
   SampleWindow window(4);
   for (int i = 1; i <= 6; ++i) window.Add(i);
   CHECK(window.Newest(0) == 6);

@@ -67,7 +67,7 @@ struct Queue {
   std::optional<StoreQueue> queue;
 };
 
-TEST_CASE("What was flushed is in the store when the caller is told so") {
+TEST_CASE("what was flushed is in the store when the callback comes") {
   Queue queue;
   queue.queue->next().Add(LineOf(1, "a", 1));
   queue.Flush();
@@ -75,7 +75,7 @@ TEST_CASE("What was flushed is in the store when the caller is told so") {
   CHECK(queue.queue->counts().bytes > 0);
 }
 
-TEST_CASE("While the disk is full everything waits, is told once, and is written in order when there is room") {
+TEST_CASE("while the disk is full everything waits, is reported once, and is written in order when there is room") {
   Queue queue;
   testing::is_full = true;
   for (int64_t i = 1; i <= 5; ++i) {
@@ -96,7 +96,7 @@ TEST_CASE("While the disk is full everything waits, is told once, and is written
   CHECK(restored.lines.size() == 5);
 }
 
-TEST_CASE("A disk that stays full costs bounded memory: the oldest lines go, the last word on each incident stays") {
+TEST_CASE("a disk that stays full costs bounded memory: the oldest lines go, the last word on each incident stays") {
   Batch batch;
   for (int64_t i = 1; i <= 100; ++i) batch.Add(LineOf(i, "a", 1));
   const size_t each = batch.line_bytes() / 100;
@@ -114,14 +114,14 @@ TEST_CASE("A disk that stays full costs bounded memory: the oldest lines go, the
   CHECK(batch.changes.size() == 2);
 }
 
-TEST_CASE("What waits is written when the queue goes") {
+TEST_CASE("what waits is written when the queue goes") {
   Queue queue;
   queue.queue->next().Add(LineOf(1, "a", 1));
   queue.queue.reset();
   CHECK(queue.Reload().lines.size() == 1);
 }
 
-TEST_CASE("An answer of the store comes back on the loop") {
+TEST_CASE("an answer of the store comes back on the loop") {
   Queue queue;
   queue.queue->next().changes.push_back(ChangeOf(1, "i1", IncidentState::kOpened));
   size_t found = 0;
@@ -135,20 +135,20 @@ TEST_CASE("An answer of the store comes back on the loop") {
   CHECK(found == 1);
 }
 
-TEST_CASE("Nobody waits for a disk that hangs, and what it has not taken is there when it answers again") {
+TEST_CASE("no caller waits for a disk that hangs, and unwritten data is there when it answers again") {
   Queue queue;
   testing::hangs = true;
-  int told = 0, asked = 0;
+  int flushed = 0, asked = 0;
   queue.queue->next().changes.push_back(ChangeOf(1, "i1", IncidentState::kOpened));
-  queue.queue->Flush([&] { ++told; });
+  queue.queue->Flush([&] { ++flushed; });
   queue.queue->Ask([](Store&) -> StoreQueue::Answer { return [] {}; }, [&] { ++asked; });
   for (int second = 1; second <= 4; ++second) queue.queue->Tick(second);
-  CHECK(told == 1);
+  CHECK(flushed == 1);
   CHECK(asked == 1);
   CHECK(queue.troubles.size() == 1);
   queue.queue->next().changes.push_back(ChangeOf(2, "i2", IncidentState::kOpened));
-  queue.queue->Flush([&] { ++told; });
-  CHECK(told == 2);
+  queue.queue->Flush([&] { ++flushed; });
+  CHECK(flushed == 2);
   queue.queue->Ask([](Store&) -> StoreQueue::Answer { return [] {}; }, [&] { ++asked; });
   CHECK(asked == 2);
   Queue::EndHang();
@@ -157,7 +157,7 @@ TEST_CASE("Nobody waits for a disk that hangs, and what it has not taken is ther
   CHECK(queue.Reload().incidents.size() == 2);
 }
 
-TEST_CASE("A store whose disk hangs when it is opened comes later, with what was to be written meanwhile") {
+TEST_CASE("a store whose disk hangs when it is opened comes later, with what was to be written meanwhile") {
   Queue queue;
   queue.queue->next().changes.push_back(ChangeOf(1, "i1", IncidentState::kOpened));
   queue.Flush();
@@ -178,7 +178,7 @@ TEST_CASE("A store whose disk hangs when it is opened comes later, with what was
   CHECK(queue.restored->number_last == 7);
 }
 
-TEST_CASE("A store that is removed while it is open is written again, and one that is damaged is set aside by number") {
+TEST_CASE("a store that is removed while it is open is written again, and one that is damaged is set aside by number") {
   Queue queue;
   queue.queue->next().changes.push_back(ChangeOf(1, "i1", IncidentState::kOpened));
   queue.Flush();
@@ -197,7 +197,7 @@ TEST_CASE("A store that is removed while it is open is written again, and one th
   CHECK(queue.troubles.empty());
 }
 
-TEST_CASE("A store that is damaged again and again fills its disk no more than so many times") {
+TEST_CASE("a store that is damaged again and again fills its disk no more than so many times") {
   Queue queue;
   constexpr int kKept = 32;
   for (int number = 1; number <= kKept + 3; ++number) {
@@ -214,7 +214,7 @@ TEST_CASE("A store that is damaged again and again fills its disk no more than s
   CHECK(aside(kKept + 1) == "none");
 }
 
-TEST_CASE("A change that was stored and is not there any more is counted as lost, and its number is used by no other") {
+TEST_CASE("a change that was stored and is not there any more is counted as lost, and its number is used by no other") {
   Queue queue;
   queue.queue->next().changes.push_back(ChangeOf(41, "i1", IncidentState::kOpened));
   queue.Flush();

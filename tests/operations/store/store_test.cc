@@ -7,7 +7,7 @@
 #include <cmath>
 #include <csignal>
 
-#include "operations/store/change_text.h"
+#include "operations/store/row_text.h"
 #include "tests/catch.h"
 #include "tests/operations/store/full_disk.h"
 #include "tests/operations/store/records.h"
@@ -65,7 +65,7 @@ std::vector<int64_t> NumbersOf(const std::vector<StoredLine>& lines) {
   return numbers;
 }
 
-TEST_CASE("What was written is there after the store is opened again") {
+TEST_CASE("what was written is there after the store is opened again") {
   TemporaryDirectory directory;
   const std::string path = directory / "s.db";
   {
@@ -94,7 +94,7 @@ TEST_CASE("What was written is there after the store is opened again") {
   CHECK(restored.silences[0].until_t == 1000);
 }
 
-TEST_CASE("An incident comes back with all of its evidence") {
+TEST_CASE("an incident comes back with all of its evidence") {
   StoredChange change = ChangeOf(7, "i1", IncidentState::kUpdated);
   change.incident.evidence.Set("witness", "state T");
   change.incident.evidence.Set("loss", std::nan(""));
@@ -111,7 +111,7 @@ TEST_CASE("An incident comes back with all of its evidence") {
   CHECK(read.value().acknowledgement->by == "kim");
 }
 
-TEST_CASE("A start makes the earlier lines of its run unnecessary, and no others") {
+TEST_CASE("a start makes the earlier lines of its run unnecessary, and no others") {
   TemporaryDirectory directory;
   auto store = OpenAt(directory / "s.db");
   Batch first;
@@ -127,7 +127,7 @@ TEST_CASE("A start makes the earlier lines of its run unnecessary, and no others
   CHECK(NumbersOf(Load(*store).lines) == std::vector<int64_t>{3, 5, 6});
 }
 
-TEST_CASE("Every change of an incident and every acknowledgement is kept, and the last one is its present") {
+TEST_CASE("every change of an incident and every acknowledgement is kept, and the last one is its present") {
   TemporaryDirectory directory;
   auto store = OpenAt(directory / "s.db");
   Batch batch;
@@ -148,7 +148,7 @@ TEST_CASE("Every change of an incident and every acknowledgement is kept, and th
   CHECK(restored.changes.size() == 4);
 }
 
-TEST_CASE("Lines are pruned by age, by size, and some minutes after the end of their run") {
+TEST_CASE("lines are pruned by age, by size, and some minutes after the end of their run") {
   TemporaryDirectory directory;
   auto store = OpenAt(directory / "s.db");
   for (int i = 0; i < 10; ++i) {
@@ -172,7 +172,7 @@ TEST_CASE("Lines are pruned by age, by size, and some minutes after the end of t
   for (const StoredLine& line : Load(*store).lines) CHECK(line.run == "a");
 }
 
-TEST_CASE("A series is replaced from a step on, and thinned when it has too many points") {
+TEST_CASE("a series is replaced from a step on, and thinned when it has too many points") {
   TemporaryDirectory directory;
   auto store = OpenAt(directory / "s.db");
   Batch batch;
@@ -208,7 +208,7 @@ TEST_CASE("A series is replaced from a step on, and thinned when it has too many
   CHECK(nonfinite == 1);
 }
 
-TEST_CASE("A store over its size forgets the runs that ended first, and keeps their incidents") {
+TEST_CASE("a store over its size forgets the runs that ended first, and keeps their incidents") {
   TemporaryDirectory directory;
   auto store = OpenAt(directory / "s.db");
   for (int i = 0; i < 20; ++i) {
@@ -231,7 +231,7 @@ TEST_CASE("A store over its size forgets the runs that ended first, and keeps th
   CHECK(store->Bytes().value() < 260000);
 }
 
-TEST_CASE("Runs are forgotten piece by piece, with all that there is of them, and so are old ones without an end") {
+TEST_CASE("runs are forgotten piece by piece, with all that there is of them, and so are old ones without an end") {
   TemporaryDirectory directory;
   const std::string path = directory / "s.db";
   auto store = OpenAt(path);
@@ -255,7 +255,7 @@ TEST_CASE("Runs are forgotten piece by piece, with all that there is of them, an
   CHECK(Load(*OpenAt(path)).runs.empty());
 }
 
-TEST_CASE("A store of a later version, or of another program, is refused and stays as it is") {
+TEST_CASE("a store of a later version, or of another program, is refused and stays as it is") {
   TemporaryDirectory directory;
   const std::string path = directory / "s.db";
   (void)OpenAt(path);
@@ -272,7 +272,7 @@ TEST_CASE("A store of a later version, or of another program, is refused and sta
   CHECK(Store::Open({directory / "text.db", ""}).status().code() == StatusCode::kInvalid);
 }
 
-TEST_CASE("On a full disk a batch is refused whole, and is written whole once there is room") {
+TEST_CASE("on a full disk a batch is refused whole, and is written whole once there is room") {
   TemporaryDirectory directory;
   FullDisk::Register();
   auto store = OpenAt(directory / "s.db", FullDisk::kName);
@@ -290,12 +290,12 @@ TEST_CASE("On a full disk a batch is refused whole, and is written whole once th
   CHECK(Load(*store).incidents.size() == 1);
 }
 
-TEST_CASE("A process that is killed at any moment leaves whole batches, the first ones, and nothing else") {
+TEST_CASE("a process that is killed at any moment leaves whole batches, the first ones, and nothing else") {
   TemporaryDirectory directory;
   for (int round = 0; round < 8; ++round) {
     const std::string path = directory / ("k" + std::to_string(round));
-    int told[2];
-    REQUIRE(::pipe(told) == 0);
+    int pipe_ends[2];
+    REQUIRE(::pipe(pipe_ends) == 0);
     const pid_t child = ::fork();
     if (child == 0) {
       Result<std::unique_ptr<Store>> store = Store::Open({path, ""});
@@ -303,18 +303,18 @@ TEST_CASE("A process that is killed at any moment leaves whole batches, the firs
         Batch batch;
         batch.Add(LineOf(2 * i, "a", 1));
         batch.changes.push_back(ChangeOf(2 * i + 1, "i" + std::to_string(i), IncidentState::kOpened));
-        if (!store.value()->Write(batch).ok() || ::write(told[1], &i, sizeof i) != sizeof i) break;
+        if (!store.value()->Write(batch).ok() || ::write(pipe_ends[1], &i, sizeof i) != sizeof i) break;
       }
       ::_exit(1);
     }
-    ::close(told[1]);
+    ::close(pipe_ends[1]);
     int64_t last = 0, number = 0;
-    while (last < 3 * round + 1 && ::read(told[0], &number, sizeof number) == sizeof number) last = number;
+    while (last < 3 * round + 1 && ::read(pipe_ends[0], &number, sizeof number) == sizeof number) last = number;
     REQUIRE(::kill(child, SIGKILL) == 0);
     int status = 0;
     REQUIRE(::waitpid(child, &status, 0) == child);
-    while (::read(told[0], &number, sizeof number) == sizeof number) last = number;
-    ::close(told[0]);
+    while (::read(pipe_ends[0], &number, sizeof number) == sizeof number) last = number;
+    ::close(pipe_ends[0]);
     auto store = OpenAt(path);
     const Restored restored = Load(*store);
     // The one under way at the kill may be there, too.
@@ -324,7 +324,7 @@ TEST_CASE("A process that is killed at any moment leaves whole batches, the firs
   }
 }
 
-TEST_CASE("Processes are kept until they are gone, and the ones that nobody has seen for long are forgotten") {
+TEST_CASE("processes are kept until they are gone, and those not seen for long are forgotten") {
   TemporaryDirectory directory;
   const std::string path = directory / "s.db";
   const KnownProcess process{"run \xff", 3, {"h", "b", "pid:[4]", 7, 1 << 20}, {"c", "b", "pid:[5]", 1, 1 << 20},
@@ -355,7 +355,7 @@ TEST_CASE("Processes are kept until they are gone, and the ones that nobody has 
   CHECK(Load(*store).processes.empty());
 }
 
-TEST_CASE("A store of an earlier version is taken over with all that it holds") {
+TEST_CASE("a store of an earlier version is taken over with all that it holds") {
   TemporaryDirectory directory;
   const std::string path = directory / "s.db";
   {
@@ -373,7 +373,7 @@ TEST_CASE("A store of an earlier version is taken over with all that it holds") 
   CHECK(Load(*store).processes.size() == 1);
 }
 
-TEST_CASE("Of batches that wait, the last word on each process is written") {
+TEST_CASE("of batches that wait, the last word on each process is written") {
   Batch first, later;
   first.processes["p"] = KnownProcess{"r", 0, {}};
   later.processes["p"] = std::nullopt;

@@ -10,7 +10,7 @@
 namespace stepwatch::operations {
 namespace {
 
-TEST_CASE("A beat has its known numbers, its module, and any other number as reported") {
+TEST_CASE("a beat has its known numbers, its module, and any other number as reported") {
   const Result<Line> line = ParseLine(
       R"({"t":12.5,"run":"r1","rank":0,"beat":{"step":40,"phase":"train","loss":"nan","lr":1e-4,"module":"a.b",)"
       R"("x":3,"y":"inf","z":[1]}})");
@@ -26,13 +26,13 @@ TEST_CASE("A beat has its known numbers, its module, and any other number as rep
   CHECK(std::isinf(beat.reported[1].second));
 }
 
-TEST_CASE("The rank of an event stands with the line or in the event") {
+TEST_CASE("the rank of an event stands with the line or in the event") {
   for (const char* text : {R"({"t":1,"run":"r","rank":3,"event":{"kind":"process_gone"}})",
                            R"({"t":1,"run":"r","event":{"kind":"process_gone","rank":3}})"})
     CHECK(ParseLine(text).value().rank == 3);
 }
 
-TEST_CASE("What is written reads back as the same text") {
+TEST_CASE("what is written reads back as the same text") {
   for (
       const char* text :
       {R"({"t":1.5,"run":"r","rank":0,"beat":{"step":4,"phase":"eval","loss":"-inf","module":"m","own":1.0}})",
@@ -53,7 +53,7 @@ TEST_CASE("What is written reads back as the same text") {
   }
 }
 
-TEST_CASE("A line with a value of 120,000 levels, wherever it stands, is refused") {
+TEST_CASE("a line with a value of 120,000 levels, wherever it stands, is refused") {
   const std::string deep = std::string(120000, '[') + std::string(120000, ']');
   const std::string deep_object = [] {
     std::string text;
@@ -70,7 +70,7 @@ TEST_CASE("A line with a value of 120,000 levels, wherever it stands, is refused
       CHECK_FALSE(ParseLine(line).ok());
 }
 
-TEST_CASE("A line that cannot be used says why") {
+TEST_CASE("an invalid line is rejected with the reason") {
   const auto message = [](const std::string& text) { return ParseLine(text).status().message(); };
   CHECK(message("[1]") == "the line is not a JSON object");
   CHECK(message(R"({"run":"r","event":{"kind":"start"}})") ==
@@ -85,7 +85,7 @@ TEST_CASE("A line that cannot be used says why") {
   CHECK(ParseLine(std::string(kLineBytesMax + 1, ' ')).status().code() == StatusCode::kExhausted);
 }
 
-TEST_CASE("A number of a beat that is none is absent, and the beat counts all the same") {
+TEST_CASE("a number of a beat that is none is absent, and the beat counts all the same") {
   const auto beat = [](const std::string& members) {
     const Result<Line> line = ParseLine(R"({"t":1,"run":"r","rank":0,"beat":{"step":3,)" + members + "}}");
     REQUIRE(line.ok());
@@ -100,7 +100,7 @@ TEST_CASE("A number of a beat that is none is absent, and the beat counts all th
   }
 }
 
-TEST_CASE("What a program says when it fails is taken in whatever form it comes") {
+TEST_CASE("the texts of a failure are taken in any form") {
   const auto exception = [](const std::string& members) {
     const Result<Line> line = ParseLine(R"({"t":1,"run":"r","event":{"kind":"exception",)" + members + "}}");
     REQUIRE(line.ok());
@@ -118,14 +118,14 @@ TEST_CASE("What a program says when it fails is taken in whatever form it comes"
   CHECK(std::get<EndEvent>(std::get<Event>(end.value().what)).reason == EndReason::kSignal);
 }
 
-TEST_CASE("Events of the observer, of a host and of a GPU need no run") {
+TEST_CASE("events of the observer, of a host and of a GPU need no run") {
   CHECK(ParseLine(R"({"t":1,"event":{"kind":"clock_step","seconds":-3600}})").ok());
   CHECK(ParseLine(R"({"t":1,"event":{"kind":"host","oom_kill":3}})").ok());
   CHECK(ParseLine(R"({"t":1,"rank":2,"event":{"kind":"gpu","field":"xid","value":79}})").ok());
   CHECK_FALSE(ParseLine(R"({"t":1,"event":{"kind":"process_gone"}})").ok());
 }
 
-TEST_CASE("Long texts are cut between characters") {
+TEST_CASE("long texts are cut between characters") {
   const std::string text =
       R"({"t":1,"run":"r","event":{"kind":"exception","type":")" + std::string(199, 'a') + "\u00e4\"}}";
   const Result<Line> line = ParseLine(text);
@@ -133,7 +133,7 @@ TEST_CASE("Long texts are cut between characters") {
   CHECK(std::get<ExceptionEvent>(std::get<Event>(line.value().what)).type == std::string(199, 'a'));
 }
 
-TEST_CASE("An incident is one JSON object, and a sentence that cannot steer a terminal") {
+TEST_CASE("an incident is one JSON object, and a sentence that cannot steer a terminal") {
   Incident incident;
   incident.t = 15;
   incident.run = "r\x1b[2J";

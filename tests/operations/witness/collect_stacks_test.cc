@@ -70,7 +70,7 @@ TEST_CASE("somebody who computes is not paused for a mere suspicion") {
   CHECK(testing::Contents(directory / "calls").find("--native") == std::string::npos);
 }
 
-TEST_CASE("what no tool may look into is said with what would help, and /proc is told all the same") {
+TEST_CASE("the reason why no tool may look is reported with its remedy, and /proc is still read") {
   const Child child;
   const TemporaryDirectory directory;
   StackTools tools;

@@ -1,6 +1,5 @@
-#include "operations/witness/cgroup_memory.h"
-#include "operations/witness/host_memory.h"
-#include "operations/witness/oom_counter.h"
+#include "operations/witness/memory.h"
+
 #include "tests/catch.h"
 #include "tests/operations/fake_proc.h"
 
@@ -23,7 +22,7 @@ TEST_CASE("the host's memory is read from vmstat and pressure") {
   CHECK(ReadHostMemory(files).psi == 12.5);
 }
 
-TEST_CASE("what the kernel does not tell is absent, never zero") {
+TEST_CASE("values that the kernel does not have are absent, never zero") {
   FakeProc files;
   CHECK_FALSE(ReadHostMemory(files).oom_kill);
   CHECK_FALSE(ReadHostMemory(files).psi);
@@ -33,7 +32,7 @@ TEST_CASE("what the kernel does not tell is absent, never zero") {
   CHECK_FALSE(ReadHostMemory(files).psi);
 }
 
-TEST_CASE("a process's cgroup is found in both versions, and the root is nobody's own") {
+TEST_CASE("a process's cgroup is found in both versions, and the root counts as none") {
   CHECK(CgroupDirectoryIn("0::/slurm/job_5\n", kUnified) == "/sys/fs/cgroup/slurm/job_5");
   CHECK(CgroupDirectoryIn("4:cpu:/a\n3:memory:/docker/ab\n0::/\n", kLegacy) == "/sys/fs/cgroup/memory/docker/ab");
   CHECK(CgroupDirectoryIn("0::/\n", kUnified).empty());

@@ -25,7 +25,7 @@ struct Loop {
   }
 };
 
-TEST_CASE("a process that is killed is told, although nobody has reaped it") {
+TEST_CASE("a process that is killed is reported before it is reaped") {
   Loop loop;
   const Child child;
   bool has_ended = false;
@@ -40,7 +40,7 @@ TEST_CASE("a process that is killed is told, although nobody has reaped it") {
   CHECK(StateOf(child.ref(), base::FileSystem::Real()) == 'Z');
 }
 
-TEST_CASE("without a pidfd a look into /proc tells the end, a zombie's too") {
+TEST_CASE("without a pidfd a look into /proc finds the end, a zombie's too") {
   Loop loop;
   Child child;
   const ProcessRef process = child.ref();
@@ -83,7 +83,7 @@ TEST_CASE("no pidfd is taken of another process with the same pid") {
   CHECK_FALSE(OpenPidfd(earlier, base::FileSystem::Real()).valid());
 }
 
-TEST_CASE("an end that nobody wants to hear any more is not told") {
+TEST_CASE("a stopped watch reports no end") {
   Loop loop;
   Child child;
   bool has_ended = false;

@@ -76,7 +76,7 @@ TEST_CASE("a process that a program leaves behind is killed, and is not waited f
   CHECK(testing::Eventually([&] { return AreGone(output.out); }));
 }
 
-TEST_CASE("a program is ended at once when whoever runs it has to end") {
+TEST_CASE("a program is ended at once when its caller has to end") {
   const base::UniqueFd stop(::eventfd(1, EFD_CLOEXEC));
   const ProgramOutput output =
       Shell("trap '' TERM; sleep 1000 & wait", {.time = std::chrono::hours(1), .stop_fd = stop.get()});
@@ -101,7 +101,7 @@ TEST_CASE("a program that will not be ended does not outlive a kill of who has s
   ::close(ends[1]);
 }
 
-TEST_CASE("a program that is not there is said to be so") {
+TEST_CASE("a missing program is an error") {
   const Result<ProgramOutput> ran = RunProgram({"/nonexistent/py-spy", "dump"});
   REQUIRE_FALSE(ran.ok());
   CHECK(ran.status().message() == "cannot start /nonexistent/py-spy: No such file or directory");

@@ -25,7 +25,7 @@ TEST_CASE("a stopped process shows T, and another letter when it goes on") {
   CHECK(testing::Eventually([&] { return StateOf(child.ref(), base::FileSystem::Real()) == 'S'; }));
 }
 
-TEST_CASE("a thread says in what it waits, as far as this user may know") {
+TEST_CASE("a thread has its wait, as far as this user may see it") {
   FakeProc files;
   files.Set("/proc/7/task/7/stat", StatLine(7, 'D', 5));
   files.Set("/proc/7/task/7/comm", "python\n");

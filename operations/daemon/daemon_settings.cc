@@ -1,0 +1,118 @@
+#include "operations/daemon/daemon_settings.h"
+
+#include <array>
+#include <cmath>
+
+#include "operations/daemon/detector_rules.h"
+#include "src/config/config_text.h"
+#include "src/config/field.h"
+
+namespace stepwatch::operations {
+namespace {
+
+using config::Field;
+using config::KeyRule;
+using config::Notes;
+using config::UnknownKeys;
+using Kind = config::JsonValue::Kind;
+
+template <auto member, class T>
+constexpr KeyRule<T> Text(std::string_view key) {
+  return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
+            return config::ReadString(field, notes, "text", out.*member);
+          }};
+}
+
+template <auto member, class T>
+constexpr KeyRule<T> Whole(std::string_view key) {
+  return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
+            return config::ReadInteger(field, notes, {1, 1 << 20}, out.*member);
+          }};
+}
+
+// An object whose keys are `rules`.
+template <class T>
+Status ReadObject(const Field& field, std::span<const KeyRule<T>> rules, Notes& notes, T& out) {
+  if (!field.value.Is(Kind::kObject))
+    return notes.Refuse(StatusCode::kWrongType, field, config::ObjectWithKeys<T>(rules));
+  return config::ReadMembers<T>(field, rules, UnknownKeys::kWarn, notes, out);
+}
+
+constexpr KeyRule<ListenSettings> kListen[] = {
+    Text<&ListenSettings::tcp, ListenSettings>("tcp"),
+    Text<&ListenSettings::token_file, ListenSettings>("token_file"),
+    Text<&ListenSettings::name, ListenSettings>("name"),
+    Text<&ListenSettings::readers, ListenSettings>("readers"),
+};
+
+constexpr KeyRule<StoreSettings> kStore[] = {
+    Whole<&StoreSettings::lines_minutes, StoreSettings>("lines_minutes"),
+    Whole<&StoreSettings::lines_mib, StoreSettings>("lines_mib"),
+    Whole<&StoreSettings::mib, StoreSettings>("mib"),
+    Whole<&StoreSettings::ended_days, StoreSettings>("ended_days"),
+};
+
+constexpr KeyRule<DiscoverySettings> kDiscovery[] = {
+    config::Bool<&DiscoverySettings::enabled, DiscoverySettings>("enabled", ""),
+    {{.key = "directories"},
+     [](const Field& field, Notes& notes, DiscoverySettings& out) {
+       return config::ReadStrings(field, notes, "a list of absolute paths", out.directories);
+     }},
+};
+
+constexpr KeyRule<UpstreamSettings> kUpstream[] = {
+    {{.key = "url"},
+     [](const Field& field, Notes& notes, UpstreamSettings& out) {
+       constexpr std::string_view kAccepted = "\"http://HOST:PORT\", or \"\" for none; for TLS use a proxy";
+       if (Status status = config::ReadString(field, notes, kAccepted, out.url); !status.ok()) return status;
+       const bool usable = out.url.empty() || (out.url.starts_with("http://") && out.url.size() > 7);
+       return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+     }},
+    Text<&UpstreamSettings::token_file, UpstreamSettings>("token_file"),
+    Whole<&UpstreamSettings::spool_mib, UpstreamSettings>("spool_mib"),
+};
+
+template <auto member, const auto& rules, class T = DaemonSettings>
+constexpr KeyRule<T> Object(std::string_view key) {
+  return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
+            auto& inside = out.*member;
+            return ReadObject<std::remove_reference_t<decltype(inside)>>(field, rules, notes, inside);
+          }};
+}
+
+constexpr KeyRule<Settings> kDetectors[] = {
+    Object<&Settings::stuck, kStuckRules, Settings>("stuck"),
+    Object<&Settings::numerics, kNumericsRules, Settings>("numerics"),
+    Object<&Settings::pace, kPaceRules, Settings>("pace"),
+};
+
+constexpr KeyRule<DaemonSettings> kAll[] = {
+    Object<&DaemonSettings::listen, kListen>("listen"),
+    Object<&DaemonSettings::store, kStore>("store"),
+    Object<&DaemonSettings::discovery, kDiscovery>("discovery"),
+    Object<&DaemonSettings::upstream, kUpstream>("upstream"),
+    Object<&DaemonSettings::detectors, kDetectors>("detectors"),
+};
+
+}  // namespace
+
+Result<ParsedDaemonSettings> ParseDaemonSettings(std::string_view text_untrusted) {
+  Result<config::JsonDocument> document = config::ReadConfigText(text_untrusted);
+  if (!document.ok()) return document.status();
+  Notes notes(document.value());
+  ParsedDaemonSettings parsed;
+  const Field top{document.value().root, ""};
+  Status status = config::ReadMembers<DaemonSettings>(top, kAll, UnknownKeys::kWarn, notes, parsed.settings);
+  if (!status.ok()) return status;
+  const ListenSettings& listen = parsed.settings.listen;
+  if (!listen.tcp.empty() && listen.token_file.empty()) {
+    const config::JsonValue* object = top.value.Member("listen");
+    const Field field = config::MemberOf({*object, "listen"}, *object->Member("tcp"));
+    return notes.Refuse(StatusCode::kOutOfRange, field,
+                        "an address together with \"token_file\", the path of a token file");
+  }
+  parsed.warnings = notes.TakeWarnings();
+  return parsed;
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,69 @@
+// stepwatchd.json as values. Every key has a default, so that an empty object, and no file at all, are settings.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operations/detectors/settings.h"
+#include "src/config/config.h"
+#include "stepwatch/status.h"
+
+namespace stepwatch::operations {
+
+struct ListenSettings {
+  std::string tcp;         // "127.0.0.1:9465"; empty: no TCP
+  std::string token_file;  // with the token that requests over TCP must carry
+  std::string name;        // of this machine, by which clients may ask over TCP
+  std::string readers;     // the group whose users may read
+
+  bool operator==(const ListenSettings&) const = default;
+};
+
+struct StoreSettings {
+  int64_t lines_minutes = 30;  // of open runs, to restore them
+  int64_t lines_mib = 64;
+  int64_t mib = 1024;  // of the database
+  int64_t ended_days = 90;
+
+  bool operator==(const StoreSettings&) const = default;
+};
+
+struct DiscoverySettings {
+  bool enabled = true;
+  std::vector<std::string> directories;  // empty: those of the user
+
+  bool operator==(const DiscoverySettings&) const = default;
+};
+
+struct UpstreamSettings {
+  std::string url;  // http://HOST:PORT of another stepwatchd; empty: none
+  std::string token_file;
+  int64_t spool_mib = 256;
+
+  bool operator==(const UpstreamSettings&) const = default;
+};
+
+struct DaemonSettings {
+  ListenSettings listen;
+  StoreSettings store;
+  DiscoverySettings discovery;
+  UpstreamSettings upstream;
+  Settings detectors;
+};
+
+struct ParsedDaemonSettings {
+  DaemonSettings settings;
+  std::vector<config::Warning> warnings;
+};
+
+inline constexpr size_t kSettingsBytesMax = size_t{1} << 20;
+
+// Pure. The text is JSON with // and /* */ comments. Invalid JSON, a value of another type than its key takes and a
+// value out of range are refused with key, line and column. An unknown key is a warning that names the nearest known
+// one.
+Result<ParsedDaemonSettings> ParseDaemonSettings(std::string_view text_untrusted);
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,20 @@
+// Classifies signals by their effect on a run.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+
+namespace stepwatch::operations {
+
+// Requests the end of a process: it may save its state, and then exits.
+inline bool AsksToEnd(int64_t number) {
+  return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT || number == SIGUSR1 ||
+         number == SIGUSR2 || number == SIGXCPU;
+}
+
+// Reports a fault of the process itself.
+inline bool IsCrash(int64_t number) {
+  return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE || number == SIGABRT;
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,94 @@
+#include "operations/daemon/daemon_settings.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "operations/daemon/detector_rules.h"
+#include "tests/catch.h"
+
+namespace stepwatch::operations {
+namespace {
+
+Status RefusalOf(const std::string& text) {
+  const auto parsed = ParseDaemonSettings(text);
+  REQUIRE_FALSE(parsed.ok());
+  return parsed.status();
+}
+
+TEST_CASE("an empty object is the defaults") {
+  const auto parsed = ParseDaemonSettings("{}");
+  REQUIRE(parsed.ok());
+  CHECK(parsed.value().settings.store == StoreSettings());
+  CHECK(parsed.value().settings.detectors == Settings());
+  CHECK(parsed.value().warnings.empty());
+}
+
+TEST_CASE("every key is read into its place") {
+  const auto parsed = ParseDaemonSettings(R"({
+    // a comment
+    "listen": {"tcp": "127.0.0.1:9465", "token_file": "/t", "name": "n", "readers": "g"},
+    "store": {"lines_minutes": 1, "lines_mib": 2, "mib": 3, "ended_days": 4},
+    "discovery": {"enabled": false, "directories": ["/a", "/b"]},
+    "upstream": {"url": "http://h:1", "token_file": "/u", "spool_mib": 5},
+    "detectors": {"stuck": {"silence_seconds_min": 60}, "numerics": {"spike_samples": 7}, "pace": {"drop_ratio": 0.5}}
+  })");
+  INFO(parsed.status().ToString());
+  REQUIRE(parsed.ok());
+  const DaemonSettings& settings = parsed.value().settings;
+  CHECK(settings.listen == ListenSettings{"127.0.0.1:9465", "/t", "n", "g"});
+  CHECK(settings.store == StoreSettings{1, 2, 3, 4});
+  CHECK(settings.discovery == DiscoverySettings{false, {"/a", "/b"}});
+  CHECK(settings.upstream == UpstreamSettings{"http://h:1", "/u", 5});
+  CHECK(settings.detectors.stuck.silence_seconds_min == 60);
+  CHECK(settings.detectors.numerics.spike_samples == 7);
+  CHECK(settings.detectors.pace.drop_ratio == 0.5);
+  CHECK(parsed.value().warnings.empty());
+}
+
+TEST_CASE("what cannot be used is refused with its place") {
+  const Status wrong = RefusalOf("{\n \"store\": {\"mib\": \"much\"}}");
+  CHECK(wrong.code() == StatusCode::kWrongType);
+  CHECK(wrong.place().key == "store.mib");
+  CHECK(wrong.place().line == 2);
+  CHECK(RefusalOf(R"({"store": {"mib": 0}})").code() == StatusCode::kOutOfRange);
+  CHECK(RefusalOf(R"({"store": []})").code() == StatusCode::kWrongType);
+  CHECK(RefusalOf(R"({"detectors": {"pace": {"drop_ratio": -1}}})").place().key == "detectors.pace.drop_ratio");
+  CHECK(RefusalOf(R"({"upstream": {"url": "https://h"}})").place().key == "upstream.url");
+  CHECK(RefusalOf("{").code() == StatusCode::kInvalid);
+  CHECK(RefusalOf("[]").code() != StatusCode::kOk);
+}
+
+TEST_CASE("a control socket to the network without a token is refused") {
+  CHECK(RefusalOf(R"({"listen": {"tcp": "0.0.0.0:1"}})").place().key == "listen.tcp");
+}
+
+TEST_CASE("a key that is not known is a warning with the nearest one") {
+  const auto parsed = ParseDaemonSettings(R"({"detectors": {"stuck": {"silence_second_min": 1}}})");
+  REQUIRE(parsed.ok());
+  REQUIRE(parsed.value().warnings.size() == 1);
+  CHECK(parsed.value().warnings[0].place.key == "detectors.stuck.silence_second_min");
+  CHECK_THAT(parsed.value().warnings[0].message, Catch::Contains("silence_seconds_min"));
+}
+
+TEST_CASE("each number of the detectors has a key") {
+  std::ifstream file(STEPWATCH_SOURCE_DIR "/operations/detectors/settings.h");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  size_t keys = 0;
+  const auto check = [&](const auto& rules) {
+    for (const auto& rule : rules) {
+      INFO(rule.text.key);
+      CHECK(text.find(" " + std::string(rule.text.key) + " = ") != std::string::npos);
+      ++keys;
+    }
+  };
+  check(kStuckRules);
+  check(kNumericsRules);
+  check(kPaceRules);
+  size_t numbers = 0;
+  for (const char* type : {"  double ", "  int64_t "})
+    for (size_t at = text.find(type); at != std::string::npos; at = text.find(type, at + 1)) ++numbers;
+  CHECK(keys == numbers);
+}
+
+}  // namespace
+}  // namespace stepwatch::operations
