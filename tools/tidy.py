@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LINE_LENGTH_MAX = 120
 # Files rarely pass 350 lines; none may pass this.
-FILE_LINES_MAX = 450
+FILE_LINES_MAX = 600
 CODE = {".h", ".cc", ".py", ".cmake"}
 TEXT = CODE | {".md", ".json", ".txt", ".sh"}
 # Split so that this file does not find itself.
@@ -26,7 +26,7 @@ STABLE_ABI = "front_ends/python/native/"
 # escape sequences of ours.
 PRINTS = re.compile(r"std::(?:printf|fprintf|fputs|puts|fputc|fwrite|perror|cout|cerr)\b")
 PROGRAMS = ("controller/cli/", "operations/")
-WRITES_ESCAPES = ("controller/cli/terminal.cc", "controller/cli/progress_bar.cc", "controller/cli/print_answer.cc")
+WRITES_ESCAPES = ("controller/cli/top/terminal.cc", "controller/cli/offline.cc", "controller/cli/print_answer.cc")
 # Plain English, in documents, public headers and the texts of both programs' command lines: the subject comes first.
 OPENINGS = re.compile(r"(?:^|(?<=[.:!?;|] )|(?<=^- ))(?:What|Of|Who|Whose|Whoever|Whatever|Nothing|None|Nobody)\b")
 WORDS = re.compile(
@@ -37,7 +37,7 @@ WORDS = re.compile(
 )
 QUOTED = re.compile(r"`[^`]*`|\[[^]]*\]\([^)]*\)|\"[^\"]*\"")
 LITERAL = re.compile(r'"((?:[^"\\\\]|\\\\.)*)"')
-HELP_TEXTS = ("controller/cli/main.cc", "operations/daemon/main.cc")
+HELP_TEXTS = ("operations/daemon/main.cc",)
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 # Inputs that are wrong on purpose.
 EXEMPT = ("schemas/examples/",)
@@ -82,7 +82,7 @@ def spoken_text(name: str, lines: list[str]) -> list[tuple[int, str]]:
     if name.startswith("include/stepwatch/"):
         comments = [(number, line.partition("//")) for number, line in enumerate(lines, 1)]
         return [(number, text.lstrip("/ ")) for number, (_, slashes, text) in comments if slashes]
-    if name in HELP_TEXTS or (name.startswith("controller/cli/") and name.endswith("_verbs.cc")):
+    if name in HELP_TEXTS or (name.startswith("controller/cli/") and name.endswith(".cc")):
         texts = ((number, text) for number, line in enumerate(lines, 1) for text in LITERAL.findall(line))
         return [(number, text) for number, text in texts if " " in text]
     return []
