@@ -1,3 +1,4 @@
+// `stepwatch doctor`: the statistics engines of this machine, and why one is not available.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

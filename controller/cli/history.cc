@@ -1,3 +1,4 @@
+// `stepwatch history` and `show`: the edits of a run with their outcomes and their bytes.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>

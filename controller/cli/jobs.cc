@@ -1,3 +1,4 @@
+// `stepwatch ps`, `status` and `events`: running jobs, asked through their control sockets (docs/control_api.md).
 #include <unistd.h>
 
 #include <CLI/App.hpp>

@@ -1,7 +1,7 @@
+// `stepwatch csv2tb`, `csv2db` and `anomaly`: tools for the files of finished runs.
 #include "stepwatch/offline.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -19,6 +19,7 @@
 
 #include "controller/cli/exit_code.h"
 #include "controller/cli/stop_on_signals.h"
+#include "controller/cli/text/text_table.h"
 #include "controller/cli/verbs.h"
 #include "src/base/file.h"
 #include "src/base/print.h"
@@ -46,12 +47,6 @@ std::string BytesText(uint64_t bytes) {
   if (bytes >= 1000000000) return fmt::format("{:.1f} GB", number / 1e9);
   if (bytes >= 1000000) return fmt::format("{:.1f} MB", number / 1e6);
   return fmt::format("{:.0f} kB", number / 1e3);
-}
-
-int WidthOfStandardError() {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col - 1;  // a full line would wrap
 }
 
 // "converting [########............] 41 % of 1.2 GB", at most `width` characters.
@@ -90,7 +85,8 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::Show(const offline::Progress& progress) {
   if (!on_terminal_) return;
-  const std::string line = ProgressLine(progress, WidthOfStandardError());
+  const int terminal = TerminalWidth(STDERR_FILENO);  // a full line would wrap
+  const std::string line = ProgressLine(progress, terminal > 0 ? terminal - 1 : 80);
   if (line == shown_) return;
   shown_ = line;
   std::fprintf(stderr, "\r%s\033[K", base::Printable(line, line.size()).c_str());

@@ -1,3 +1,4 @@
+// `stepwatch runs`, `incidents`, `ack` and `silence`, and the registration of `why`: the verbs that ask stepwatchd.
 #include <fmt/format.h>
 #include <poll.h>
 #include <pwd.h>

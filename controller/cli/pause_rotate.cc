@@ -1,3 +1,4 @@
+// `stepwatch pause`, `resume` and `rotate` act on a running job and leave its config file unchanged.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>

@@ -1,3 +1,4 @@
+// `stepwatch prune`: removes old runs of an output base.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>

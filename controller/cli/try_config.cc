@@ -1,3 +1,5 @@
+// `stepwatch validate` and `rehearse`: try a config before a job uses it. A rehearsal runs the whole monitor on a
+// synthetic model.
 #include <CLI/App.hpp>
 #include <CLI/Error.hpp>
 #include <CLI/Option.hpp>

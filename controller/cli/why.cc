@@ -1,6 +1,7 @@
 #include "controller/cli/why.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -271,7 +272,7 @@ int RunWhy(const WhyArguments& arguments) {
     PrintObject(WhyJson(facts.value()));
     return kExitDone;
   }
-  const int width = TerminalWidth();
+  const int width = TerminalWidth(STDOUT_FILENO);
   std::string text = WhyText(facts.value(), WallSeconds(), width > 0 ? static_cast<size_t>(width) : kUsualWidth);
   if (arguments.stacks) text += WhyStacksText(facts.value());
   base::Print(stdout, "%s", text.c_str());

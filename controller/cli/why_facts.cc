@@ -99,8 +99,8 @@ constexpr const char* kNoValues =
     "the job has no values yet: collect actv and grad_unreduced with nans, and retry after a collected step";
 // Kinds of sites in the order of a step, and whether their last site comes first.
 constexpr std::pair<const char*, bool> kSiteKindOrder[] = {{"actv", false},          {"actv_grad", true},
-                                                   {"grad_unreduced", true}, {"grad_reduced", true},
-                                                   {"param_updated", false}, {"param_origin", false}};
+                                                           {"grad_unreduced", true}, {"grad_reduced", true},
+                                                           {"param_updated", false}, {"param_origin", false}};
 
 bool IsNonfinite(const Json& values) {
   for (const auto& [name, value] : values.items()) {

@@ -39,10 +39,9 @@ bool IsTerminal() {
   return ::isatty(STDOUT_FILENO) != 0;
 }
 
-int TerminalWidth() {
+int TerminalWidth(int descriptor) {
   winsize size{};
-  if (!IsTerminal() || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col;
+  return ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 std::string Coloured(const std::string& text, Colour colour) {
@@ -80,7 +79,7 @@ std::string TableText(std::vector<std::vector<Cell>> rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], WidthOf(row[i].text));
   }
-  const int terminal = TerminalWidth();
+  const int terminal = TerminalWidth(STDOUT_FILENO);
   std::string text;
   for (const auto& row : rows) {
     size_t left = terminal > 0 ? static_cast<size_t>(terminal) : std::string::npos;

@@ -14,7 +14,8 @@ enum class Colour { kPlain, kDim, kGreen, kYellow, kRed, kBold };
 // The text as it is unless standard output is a terminal. NO_COLOR in the environment keeps it plain there, too.
 std::string Coloured(const std::string& text, Colour colour);
 bool IsTerminal();
-int TerminalWidth();  // 0: no terminal
+// The width of the terminal at a descriptor; 0: no terminal.
+int TerminalWidth(int descriptor);
 
 // In characters, not bytes.
 size_t WidthOf(const std::string& text);

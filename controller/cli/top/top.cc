@@ -1,3 +1,4 @@
+// `stepwatch top`: the latest values of a running job, live.
 #include <sys/eventfd.h>
 
 #include <CLI/App.hpp>
@@ -107,7 +108,7 @@ void AskForKind(const http::Client& client, const TopKind& kind, TopAnswers* ans
 std::optional<TopAnswers> AskForTop(const control_socket::FoundJob& job, const TopKind& kind) {
   const http::Client client = control_socket::ClientOf(job);
   const Result<http::Reply> reply = client.Get("/v1/status", kTopAnswerTime);
-  // One whose socket has vanished binds another.
+  // A job whose socket file was removed binds another one.
   const bool is_shut = !reply.ok() && reply.status().code() != StatusCode::kTimedOut;
   if (is_shut && control_socket::IsDead(job.pid)) return std::nullopt;
   TopAnswers answers;
