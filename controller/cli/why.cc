@@ -116,12 +116,12 @@ std::string ChangedLine(const ChangesBefore& changes) {
 
 void AddWorst(const WhyFacts& facts, double now, WhyScreen* screen) {
   const Json& incident = facts.incidents.front();
-  const IncidentKindText& kind = TextOfKind(Text(incident, "incident"));
+  const vocabulary::IncidentKindText& kind = TextOfKind(Text(incident, "incident"));
   const Colour colour = !IsOpen(incident)                          ? Colour::kDim
                         : Text(incident, "severity") == "critical" ? Colour::kRed
                                                                    : Colour::kYellow;
-  screen->Raw(Coloured(Text(incident, "severity") + " " + Text(incident, "incident"), colour) + ": " + kind.meaning +
-              "  [" + Text(incident, "id") + "]");
+  screen->Raw(Coloured(Text(incident, "severity") + " " + Text(incident, "incident"), colour) + ": " +
+              std::string(kind.meaning) + "  [" + Text(incident, "id") + "]");
   screen->Add("since", SinceLine(incident, now));
   screen->Add("first", FirstLine(incident));
   screen->Add("layer", facts.layer.text.empty() && !facts.layer.unknown.empty() ? "unknown: " + facts.layer.unknown
@@ -130,7 +130,7 @@ void AddWorst(const WhyFacts& facts, double now, WhyScreen* screen) {
   screen->Add("evidence", base::Joined(EvidenceText(incident), "; "), kEvidenceLinesMax);
   screen->Add("stacks", StacksLine(facts));
   screen->Add("said", ReportedBy(incident), 2);
-  screen->Add("next", kind.advice, 4);
+  screen->Add("next", std::string(kind.advice), 4);
 }
 
 std::string OtherLine(const Json& incident, double now) {
@@ -178,11 +178,11 @@ std::string WhyStacksText(const WhyFacts& facts) {
 Json WhyJson(const WhyFacts& facts) {
   Json incidents = Json::array();
   for (const Json& each : facts.incidents) {
-    const IncidentKindText& kind = TextOfKind(Text(each, "incident"));
+    const vocabulary::IncidentKindText& kind = TextOfKind(Text(each, "incident"));
     incidents.push_back(each);
     incidents.back()["what"] = kind.meaning;
     incidents.back()["evidence_words"] = EvidenceText(each);
-    incidents.back()["next"] = json::OrNull(kind.advice);
+    incidents.back()["next"] = json::OrNull(std::string(kind.advice));
   }
   return {{"version", http::kAnswerVersion},
           {"run_id", json::OrNull(facts.run)},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/json/json.h"
+#include "src/vocabulary/incident_kinds.h"
 
 namespace stepwatch::cli {
 
@@ -30,17 +31,10 @@ std::string ReportedBy(const Json& incident_untrusted);
 // Open before resolved, critical before warning, unattended before acknowledged or silenced, the oldest first.
 bool IsWorse(const Json& a_untrusted, const Json& b_untrusted);
 
-struct IncidentKindText {
-  const char* kind;
-  const char* meaning;
-  std::vector<const char*> sentences;  // about its evidence, the most telling first; see EvidenceText
-  const char* advice;                  // where to look next
-};
-
-// One for each kind, in the order of docs/operations/incidents.md.
-const std::vector<IncidentKindText>& IncidentKindTexts();
 // Also for a kind that only a newer stepwatchd has.
-const IncidentKindText& TextOfKind(const std::string& kind);
+const vocabulary::IncidentKindText& TextOfKind(const std::string& kind);
+// Sentences about the evidence of a kind, the most telling first, with {keys} for members.
+std::vector<const char*> SentencesOfKind(const std::string& kind);
 
 // The evidence as sentences. Members that no sentence names follow as `key value`, except stacks and members about the
 // end of the incident.

@@ -1,13 +1,16 @@
 #include "controller/cli/text/incident_text.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "controller/cli/text/time_text.h"
 #include "operations/vocabulary/names.h"
 #include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/has.h"
+#include "tests/temporary_directory.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -112,17 +115,30 @@ Json Incident(const char* kind, const char* evidence, const char* ranks = "[]") 
   return {{"incident", kind}, {"ranks", Json::parse(ranks)}, {"evidence", Json::parse(evidence)}};
 }
 
-TEST_CASE("every kind of incident has words, and nothing else has") {
-  REQUIRE(IncidentKindTexts().size() == operations::kIncidentKinds);
-  for (size_t i = 0; i < operations::kIncidentKinds; ++i) {
-    const IncidentKindText& text = IncidentKindTexts()[i];
-    CHECK(text.kind == operations::NameOf(static_cast<operations::IncidentKind>(i)));
-    CHECK_FALSE(std::string(text.meaning).empty());
-    CHECK_FALSE(std::string(text.advice).empty());
-    CHECK_FALSE(text.sentences.empty());
+TEST_CASE("every kind of incident has a meaning, advice and sentences about its evidence") {
+  for (const vocabulary::IncidentKindText& kind : vocabulary::kIncidentKindTexts) {
+    const std::string name(kind.name);
+    CHECK(operations::IncidentKindNamed(name));
+    CHECK(TextOfKind(name).meaning == kind.meaning);
+    CHECK_FALSE(kind.meaning.empty());
+    CHECK_FALSE(kind.advice.empty());
+    CHECK_FALSE(SentencesOfKind(name).empty());
     // On a line of 80 characters with its severity and its id.
-    CHECK((std::string("critical ") + text.kind + ": " + text.meaning + "  [1a2b3c4d5e6f]").size() <= 80);
+    CHECK(("critical " + name + ": " + std::string(kind.meaning) + "  [1a2b3c4d5e6f]").size() <= 80);
   }
+  CHECK_FALSE(TextOfKind("of_a_later_release").meaning.empty());
+}
+
+TEST_CASE("the documentation has a section on every kind of incident") {
+  std::string headings;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(STEPWATCH_SOURCE_DIR "/docs")) {
+    if (entry.path().filename() != "incidents.md") continue;
+    std::istringstream page(testing::Contents(entry.path()));
+    for (std::string line; std::getline(page, line);)
+      if (line.starts_with("#")) headings += line + "\n";
+  }
+  for (const vocabulary::IncidentKindText& kind : vocabulary::kIncidentKindTexts)
+    CHECK(Has(headings, "`" + std::string(kind.name) + "`"));
 }
 
 TEST_CASE("evidence is told in sentences, times and shares with their units") {
