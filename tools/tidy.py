@@ -28,7 +28,7 @@ STABLE_ABI = "front_ends/python/native/"
 # sequences on purpose.
 PRINTS = re.compile(r"std::(?:printf|fprintf|fputs|puts|fputc|fwrite|perror|cout|cerr)\b")
 PROGRAMS = ("controller/cli/", "operations/")
-WRITES_ESCAPES = ("controller/cli/terminal.cc", "controller/cli/progress_bar.cc", "controller/cli/print_answer.cc")
+WRITES_ESCAPES = ("controller/cli/top/terminal.cc", "controller/cli/offline.cc", "controller/cli/print_answer.cc")
 # Plain English, in documents, public headers and help texts of both programs: the subject comes first.
 OPENINGS = re.compile(r"(?:^|(?<=[.:!?;|] )|(?<=^- ))(?:What|Of|Who|Whose|Whoever|Whatever|Nothing|None|Nobody)\b")
 WORDS = re.compile(
@@ -39,7 +39,7 @@ WORDS = re.compile(
 )
 QUOTED = re.compile(r"`[^`]*`|\[[^]]*\]\([^)]*\)|\"[^\"]*\"")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
-HELP_TEXTS = ("controller/cli/main.cc", "operations/daemon/main.cc")
+HELP_TEXTS = ("operations/daemon/main.cc",)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)'", re.DOTALL)
 CLASS = re.compile(r"^ *(?:class|struct) (?:STEPWATCH_\w+ )?(\w+)[^;{()]*\{", re.MULTILINE)
 INNER_BRACES = re.compile(r"\{[^{}]*\}")
@@ -89,7 +89,7 @@ def spoken_text(name: str, lines: list[str]) -> list[tuple[int, str]]:
     if name.startswith("include/stepwatch/"):
         comments = [(number, line.partition("//")) for number, line in enumerate(lines, 1)]
         return [(number, text.lstrip("/ ")) for number, (_, slashes, text) in comments if slashes]
-    if name in HELP_TEXTS or (name.startswith("controller/cli/") and name.endswith("_verbs.cc")):
+    if name in HELP_TEXTS or (name.startswith("controller/cli/") and name.endswith(".cc")):
         texts = ((number, text) for number, line in enumerate(lines, 1) for text in LITERAL.findall(line))
         return [(number, text) for number, text in texts if " " in text]
     return []

@@ -21,18 +21,18 @@ constexpr milliseconds kInterval{20};
 constexpr milliseconds kQuiet{500};
 constexpr std::chrono::seconds kChangePatience{30};
 
-void Tell(const Findings& findings) {
+void PrintNotes(const Findings& findings) {
   for (const auto& finding : findings) base::Print(stderr, "note: %s\n", finding.message.c_str());
 }
 
 }  // namespace
 
-// A younger file is looked after by the process that displaced it.
+// The process that displaced a younger file watches it.
 ConfigChange::ConfigChange(std::string path)
     : path_(std::move(path)),
       displaced_(writeback::FindDisplaced(path_, base::FileSystem::Real(), 2 * writeback::kDisplacedGrace)) {
-  Tell(displaced_.Look(Clock::now()));
-  Tell(writeback::TidyLeftovers(path_));
+  PrintNotes(displaced_.Look(Clock::now()));
+  PrintNotes(writeback::TidyLeftovers(path_));
 }
 
 writeback::WriteBackResult ConfigChange::Make(const std::function<writeback::WriteBackResult()>& edit) {
@@ -43,20 +43,20 @@ writeback::WriteBackResult ConfigChange::Make(const std::function<writeback::Wri
   return result;
 }
 
-void ConfigChange::LookAfterDisplaced() {
+void ConfigChange::AwaitDisplaced() {
   const StopOnSignals signals;
   const Clock::time_point begin = Clock::now();
   Clock::time_point quiet_since = begin;
   for (;;) {
     const Clock::time_point now = Clock::now();
     const Findings findings = displaced_.Look(now);
-    Tell(findings);
+    PrintNotes(findings);
     if (!displaced_.look_at()) return;
     if (!findings.empty() || displaced_.MayBeWrittenTo()) quiet_since = now;
     if (interrupted != 0 || now - quiet_since >= kQuiet || now - begin >= kChangePatience) break;
     std::this_thread::sleep_for(kInterval);
   }
-  Tell(displaced_.LastLook(Clock::now()));
+  PrintNotes(displaced_.LastLook(Clock::now()));
 }
 
 }  // namespace stepwatch::cli

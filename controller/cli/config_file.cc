@@ -28,7 +28,7 @@ Result<std::string> ReadRegularFile(const std::string& path) {
   return std::move(snapshot.bytes);
 }
 
-// Whoever is at the other end may have made the pipe one that does not wait.
+// The other end may have made the pipe non-blocking.
 ssize_t ReadSome(int fd, char* buffer, size_t size) {
   for (;;) {
     const ssize_t got = base::RepeatInterrupted([&] { return ::read(fd, buffer, size); });

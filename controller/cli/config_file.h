@@ -1,4 +1,4 @@
-// A config read for a command: parsed, or the sentence to print.
+// A config read for a command: parsed, or the error to print.
 #pragma once
 
 #include <string>
@@ -17,9 +17,8 @@ struct ConfigFile {
 // The config of a job: a regular file.
 Result<ConfigFile> ReadConfigFile(const std::string& path);
 
-// What somebody hands to a verb: a regular file, a pipe, as `<(...)` of a shell makes one, or "-", which is standard
-// input. Waits for the other end of a pipe to close, and takes from it no more than a config may have. A pipe can be
-// read once.
+// The FILE argument of a verb: a regular file, a pipe, as `<(...)` of a shell makes one, or "-", which is standard
+// input. Reads a pipe to its end, but no more than a config may have. A pipe can be read once.
 Result<std::string> ReadGivenText(const std::string& file);
 // The same, parsed.
 Result<ConfigFile> ReadGivenConfig(const std::string& file);
@@ -29,7 +28,7 @@ bool IsStandardInput(const std::string& file);
 // "standard input" for "-", otherwise the path.
 std::string NameOfGiven(const std::string& file);
 
-// "FILE:3:5: error: "ops": …", as compilers print it, with control characters escaped. "-" is told as standard input.
+// "FILE:3:5: error: "ops": …", as compilers print it, with control characters escaped. "-" is shown as standard input.
 std::string PlacedLine(const std::string& path, const char* level, const TextPlace& place, const std::string& message);
 
 }  // namespace stepwatch::cli

@@ -1,39 +1,76 @@
-// Which job the words of a command line mean.
+// Which running job, or which config file, an argument of a command line names.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "controller/control_socket/find_jobs.h"
+#include "src/json/json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::cli {
 
-// Which rank of which run a job is, by its own word.
+// All jobs of this user on this machine.
+std::vector<control_socket::FoundJob> AllJobs();
+// The directories where jobs are looked for, and why some of them were skipped: " (searched …)".
+std::string SearchedText();
+
+// The status that the job answered with, untrusted; an empty object if it is not readable.
+Json StatusOf(const control_socket::FoundJob& job);
+
+// The rank that a job is of its run, by its status.
 struct RunRank {
-  std::string run_id;  // empty: it has not said
+  std::string run_id;  // empty: not known
   int64_t rank = 0;
   int64_t world_size = 1;
 };
 RunRank RunRankOf(const control_socket::FoundJob& job);
 
-// All jobs of this user on this machine.
-std::vector<control_socket::FoundJob> AllJobs();
-// Why there is none, as far as it is known: " (looked into …)".
-std::string WhereLooked();
+// The ranks of one run, by rank; or one job whose run is not known.
+struct JobGroup {
+  std::string run_id;  // empty: not known
+  int64_t world_size = 1;
+  std::vector<control_socket::FoundJob> jobs;
+};
+// In the order in which their first jobs are found.
+std::vector<JobGroup> GroupByRun(const std::vector<control_socket::FoundJob>& jobs);
 
-// `wanted`: the name that `stepwatch ps` shows, a pid, the path of a socket or of a config file, or the beginning of a
-// run id; empty: the only job there is. The ranks of one run are one job, for which its lowest rank here stands.
-// kUnavailable: there is none; kInvalid: there are several.
-Result<control_socket::FoundJob> FindJob(const std::string& wanted);
+// The text about JOB in help texts.
+inline constexpr const char* kJobHelp =
+    "a name from `stepwatch ps`, a pid, a socket, a config file or the prefix of a run id "
+    "(default: the only job)";
 
+// `word`: the name that `stepwatch ps` shows, a pid, the path of a socket or of a config file, or the beginning of a
+// run id; empty: the only job. The ranks of one run are one job, for which its lowest rank here stands. kUnavailable:
+// no job matches; kInvalid: several do.
+Result<control_socket::FoundJob> FindJob(const std::string& word);
 // The same among these. A relative path is one of `directory`. Pure.
-Result<control_socket::FoundJob> ChooseJob(const std::vector<control_socket::FoundJob>& jobs, const std::string& wanted,
+Result<control_socket::FoundJob> ChooseJob(const std::vector<control_socket::FoundJob>& jobs, const std::string& word,
                                            const std::string& directory);
 
-// Prints why there is no job to ask: to standard error, or as one JSON object to standard output. Returns the exit
-// code.
+// Prints why no job can be asked: to standard error, or as one JSON object to standard output. Returns the exit code.
 int NoJob(const Status& status, bool as_json);
+
+// The job that watches a config file, whatever either of them calls it; of several ranks the first.
+std::optional<control_socket::FoundJob> JobThatWatches(const std::vector<control_socket::FoundJob>& jobs,
+                                                       const std::string& file);
+// That job or, if no job watches the file, the only one.
+Result<control_socket::FoundJob> JobForFile(const std::vector<control_socket::FoundJob>& jobs, const std::string& file);
+
+// The config file that an edit changes: through the control socket of the job that watches it, if one runs.
+struct EditTarget {
+  std::string config;  // the file
+  std::optional<control_socket::FoundJob>
+      job;  // in dynamic mode, watches just that file; without it the file is written
+};
+
+// `word`: a config file, or a job as FindJob takes it; empty: the only job. A file that no job watches is a target, and
+// so is a missing one.
+Result<EditTarget> FindTarget(const std::string& word);
+// The same among these jobs. A relative path is one of `directory`.
+Result<EditTarget> ChooseTarget(const std::vector<control_socket::FoundJob>& jobs, const std::string& word,
+                                const std::string& directory);
 
 }  // namespace stepwatch::cli

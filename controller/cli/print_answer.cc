@@ -9,10 +9,10 @@
 
 #include "src/base/print.h"
 #include "src/base/text.h"
+#include "src/http/answers.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
-
-using Json = nlohmann::ordered_json;
 
 bool PrintAtOnce(const std::string& text) {
   return base::PrintText(stdout, text) && std::fflush(stdout) == 0;
@@ -23,7 +23,7 @@ bool OutputIsClosed() {
   return ::poll(&output, 1, 0) > 0 && (output.revents & (POLLERR | POLLNVAL)) != 0;
 }
 
-bool PrintPicture(const std::string& text) {
+bool PrintScreen(const std::string& text) {
   if (!base::UnderstandsEscapes(stdout)) return PrintAtOnce(text + "\n");
   constexpr std::string_view kClearScreen = "\x1b[H\x1b[2J";
   return std::fwrite(kClearScreen.data(), 1, kClearScreen.size(), stdout) == kClearScreen.size() && PrintAtOnce(text);
@@ -36,8 +36,8 @@ void PrintBytes(const std::string& bytes) {
     (void)std::fwrite(bytes.data(), 1, bytes.size(), stdout);
 }
 
-void PrintObject(const Json& json) {
-  base::Print(stdout, "%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+void PrintObject(const Json& object) {
+  base::Print(stdout, "%s\n", json::Dump(object).c_str());
 }
 
 ExitCode FailInvalid(const Status& status, bool as_json) {

@@ -11,33 +11,33 @@ namespace {
 
 constexpr size_t kTextBytesMax = 1000;
 
-// Null: no object, or it has no such member.
-const Json* Member(const Json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found == object.end() ? nullptr : &*found;
-}
-
 }  // namespace
 
+const Json& Member(const Json& object, const char* name) {
+  static const Json none;
+  if (!object.is_object()) return none;
+  const auto found = object.find(name);
+  return found == object.end() ? none : *found;
+}
+
 std::string Text(const Json& object, const char* name) {
-  const Json* member = Member(object, name);
-  return member != nullptr && member->is_string() ? base::Printable(member->get<std::string>(), kTextBytesMax) : "";
+  const Json& member = Member(object, name);
+  return member.is_string() ? base::Printable(member.get<std::string>(), kTextBytesMax) : "";
 }
 
 std::string RawText(const Json& object, const char* name) {
-  const Json* member = Member(object, name);
-  return member != nullptr && member->is_string() ? member->get<std::string>() : "";
+  const Json& member = Member(object, name);
+  return member.is_string() ? member.get<std::string>() : "";
 }
 
 double Number(const Json& object, const char* name, double none) {
-  const Json* member = Member(object, name);
-  return member != nullptr && member->is_number() ? member->get<double>() : none;
+  const Json& member = Member(object, name);
+  return member.is_number() ? member.get<double>() : none;
 }
 
 int64_t Whole(const Json& object, const char* name) {
-  const Json* member = Member(object, name);
-  return member != nullptr && member->is_number_integer() ? member->get<int64_t>() : -1;
+  const Json& member = Member(object, name);
+  return member.is_number_integer() ? member.get<int64_t>() : -1;
 }
 
 uint64_t Count(const Json& object, const char* name) {
@@ -45,20 +45,27 @@ uint64_t Count(const Json& object, const char* name) {
 }
 
 bool IsTrue(const Json& object, const char* name) {
-  const Json* member = Member(object, name);
-  return member != nullptr && member->is_boolean() && member->get<bool>();
+  const Json& member = Member(object, name);
+  return member.is_boolean() && member.get<bool>();
 }
 
 const Json& Part(const Json& object, const char* name) {
   static const Json none = Json::object();
-  const Json* member = Member(object, name);
-  return member != nullptr && member->is_object() ? *member : none;
+  const Json& member = Member(object, name);
+  return member.is_object() ? member : none;
 }
 
 const Json& List(const Json& object, const char* name) {
   static const Json none = Json::array();
-  const Json* member = Member(object, name);
-  return member != nullptr && member->is_array() ? *member : none;
+  const Json& member = Member(object, name);
+  return member.is_array() ? member : none;
+}
+
+std::vector<std::string> Texts(const Json& object, const char* name) {
+  std::vector<std::string> texts;
+  for (const Json& each : List(object, name))
+    if (each.is_string()) texts.push_back(base::Printable(each.get<std::string>()));
+  return texts;
 }
 
 TextPlace PlaceOf(const Json& finding) {

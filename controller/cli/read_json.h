@@ -1,30 +1,37 @@
-// Members of an answer that another process wrote: what is missing, or of another type, reads as nothing.
+// Members of an answer that another process wrote. A member that is missing, or of another type, reads as no value.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "src/json/json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::cli {
 
+// Null: no object, or it has no such member.
+const Json& Member(const Json& object, const char* name);
+
 // Safe to print on one line.
 std::string Text(const Json& object, const char* name);
-// As it is, to ask another question with it.
+// Byte for byte, to compare it or to put it into another request.
 std::string RawText(const Json& object, const char* name);
 double Number(const Json& object, const char* name, double none = 0);
-// -1: there is none.
+// -1: no such number.
 int64_t Whole(const Json& object, const char* name);
-// 0: there is none, or it is below.
+// 0: no such number, or a negative one.
 uint64_t Count(const Json& object, const char* name);
 bool IsTrue(const Json& object, const char* name);
-// An empty object: there is none.
+// An empty object if it is missing.
 const Json& Part(const Json& object, const char* name);
-// An empty list: there is none.
+// An empty list if it is missing.
 const Json& List(const Json& object, const char* name);
 
-// Where in a config text a finding is.
+// Strings of a list, safe to print; other values are left out.
+std::vector<std::string> Texts(const Json& object, const char* name);
+
+// The place of a finding in a config text.
 TextPlace PlaceOf(const Json& finding);
 
 }  // namespace stepwatch::cli

@@ -10,11 +10,12 @@
 #include <utility>
 
 #include "controller/cli/config_file.h"
-#include "controller/cli/edit_wait.h"
+#include "controller/cli/find_job.h"
 #include "controller/cli/read_json.h"
-#include "controller/cli/text_table.h"
+#include "controller/cli/text/text_table.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
+#include "src/http/answers.h"
 #include "src/http/client.h"
 #include "src/json/json.h"
 #include "src/output/run_directory.h"
@@ -86,8 +87,8 @@ EditResult DoneResult(const control_socket::FoundJob& job, const RemoteEdit& edi
   return result;
 }
 
-// Nobody has taken the request.
-bool IsUntaken(const Result<http::Reply>& reply, const std::string& code) {
+// The job did not process the request.
+bool IsUnprocessed(const Result<http::Reply>& reply, const std::string& code) {
   return reply.ok() ? (reply.value().status == 404 && code == "not_found") || reply.value().status == 405
                     : reply.status().code() != StatusCode::kTimedOut;
 }
@@ -97,11 +98,32 @@ Json ObjectIn(const Result<http::Reply>& reply) {
   return json.ok() && json.value().is_object() ? json.value() : Json::object();
 }
 
-Json StatusOf(const http::Client& client) {
-  return ObjectIn(client.Get("/v1/status"));
+bool IsQuiet(const std::string& state) {
+  return state == "IDLE" || state == "OFF" || state == "FAILED";
 }
 
 }  // namespace
+
+EditResult Failure(ExitCode exit_code, const char* via, const char* code, const std::string& message) {
+  EditResult result{exit_code, http::ErrorJson(code, message), "stepwatch: error: " + message};
+  result.json["via"] = via;
+  return result;
+}
+
+EditResult Unusable(const char* via, const std::string& path, const Status& refusal) {
+  EditResult result{kExitInvalid, http::ErrorJson("invalid", refusal.message(), refusal.place()), ""};
+  result.json["via"] = via;
+  result.line = PlacedLine(path, "error", refusal.place(), refusal.message()) + "; the config is unchanged";
+  return result;
+}
+
+int PrintResult(const EditResult& result, bool as_json) {
+  const bool is_done = result.exit_code == kExitDone || result.exit_code == kExitNoChange;
+  std::FILE* out = as_json || is_done ? stdout : stderr;
+  base::Print(out, "%s\n", as_json ? json::Dump(result.json).c_str() : result.line.c_str());
+  std::fflush(out);
+  return result.exit_code;
+}
 
 std::optional<EditResult> EditRunningJob(const control_socket::FoundJob& job, const RemoteEdit& edit) {
   const http::Client client = control_socket::ClientOf(job);
@@ -110,7 +132,7 @@ std::optional<EditResult> EditRunningJob(const control_socket::FoundJob& job, co
   for (bool is_first = true;; is_first = false) {
     const Result<http::Reply> reply = client.Ask(question, kEditAnswerTime);
     const Json json = ObjectIn(reply);
-    if (IsUntaken(reply, Text(Part(json, "error"), "code"))) {
+    if (IsUnprocessed(reply, Text(Part(json, "error"), "code"))) {
       if (is_first) return std::nullopt;
       return Failure(kExitUnreachable, "door", "gone",
                      job.name + " is gone; it may or may not have changed its config");
@@ -147,25 +169,24 @@ void AwaitEdit(const control_socket::FoundJob& job, const WaitArguments& argumen
   const http::Client client = control_socket::ClientOf(job);
   EditWait wait(GoalOf(arguments.goal), result->json,
                 arguments.is_stop ? EditWait::Verb::kStop : EditWait::Verb::kBegin);
-  const bool tells = arguments.tells && IsTerminal();
-  const auto tell = [tells](const std::vector<std::string>& lines) {
-    for (const std::string& line : lines)
-      if (tells) base::Print(stdout, "%s\n", base::Printable(line, 2000).c_str());
-    if (tells) std::fflush(stdout);
+  const bool prints_stages = arguments.prints && IsTerminal();
+  const auto print = [prints_stages](const std::vector<std::string>& lines) {
+    if (!prints_stages) return;
+    for (const std::string& line : lines) base::Print(stdout, "%s\n", base::Printable(line, 2000).c_str());
+    std::fflush(stdout);
   };
-  if (arguments.tells) base::Print(stdout, "%s\n", result->line.c_str());
+  if (arguments.prints) base::Print(stdout, "%s\n", result->line.c_str());
   std::fflush(stdout);
   const Clock::time_point begin = Clock::now();
   const auto is_late = [&] {
     return arguments.timeout > 0 && Clock::now() - begin >= std::chrono::duration<double>(arguments.timeout);
   };
-  // From before the verb: a plan may have begun, and ended, by now.
-  const Result<Json> before = json::Parse(job.status);
-  uint64_t last = before.ok() ? Count(before.value(), "newest_event") : 0;
+  // The status from before the edit: by now a plan may have begun and ended.
+  uint64_t last = Count(StatusOf(job), "newest_event");
   bool is_gone = false;
   const auto ask = [&] {
-    const Json status = StatusOf(client);
-    if (!status.empty()) tell(wait.OnStatus(status));
+    const Json status = ObjectIn(client.Get("/v1/status"));
+    if (!status.empty()) print(wait.OnStatus(status));
     return !wait.end() && !is_late();
   };
   while (!wait.end() && !is_late() && !is_gone) {
@@ -175,7 +196,7 @@ void AwaitEdit(const control_socket::FoundJob& job, const WaitArguments& argumen
           const Result<Json> event = json::Parse(data);
           if (!event.ok() || !event.value().is_object()) return true;
           last = std::max(last, Count(event.value(), "id"));
-          tell(wait.OnEvent(name, event.value()));
+          print(wait.OnEvent(name, event.value()));
           return ask();
         },
         ask);
@@ -196,6 +217,111 @@ void AwaitEdit(const control_socket::FoundJob& job, const WaitArguments& argumen
                                      : fmt::format("not {} within {} s; it goes on", arguments.goal, arguments.timeout);
   result->json["why"] = why;
   result->line = base::Printable("stepwatch: error: " + job.name + ": " + why, 2000);
+}
+
+EditWait::EditWait(Goal goal, const Json& change, Verb verb)
+    : goal_(goal),
+      sha256_(Text(change, "sha256")),
+      is_stop_(verb == Verb::kStop || Text(change, "taken") == "stopping" || Text(change, "taken") == "off"),
+      plan_id_(Count(change, "plan_id")),
+      is_begin_seen_(Text(change, "taken") == "running") {
+  const std::string taken = Text(change, "taken");
+  if (taken == "refused") Fail("refused: " + Text(Part(change, "refusal"), "message"));
+  if (taken == "superseded") Fail("a newer edit was saved");
+  const bool is_over = goal == Goal::kApplied || (goal == Goal::kStopped && taken == "off");
+  if (!end_ && is_stop_ && is_over) end_ = End::kReached;  // no plan to apply, or no active plan
+}
+
+void EditWait::Fail(const std::string& why) {
+  end_ = End::kFailed;
+  why_ = why;
+}
+
+std::vector<std::string> EditWait::OnEvent(const std::string& name, const Json& event) {
+  if (end_) return {};
+  const std::string message = Text(event, "message");
+  if (name == "gap") is_begin_seen_ = true;
+  if (name == "refused" && Text(event, "sha256") == sha256_) {
+    Fail("refused: " + message);
+    return {why_};
+  }
+  if (plan_id_ == 0 || Count(event, "plan") != plan_id_) return {};
+  if (name == "aborted") {
+    is_aborted_ = true;
+    why_ = "the ranks did not agree: " + message;
+    return {why_ + "; retrying"};
+  }
+  if (name == "superseded") {
+    is_superseded_ = true;
+    why_ = "superseded: " + message;
+    return {};
+  }
+  if (name == "applied") {
+    is_aborted_ = false;
+    is_begin_seen_ = true;
+    facts_["applied_step"] = Count(event, "step");
+    return {fmt::format("plan {} applied: first step {}", plan_id_, Count(event, "step"))};
+  }
+  if (name == "finished") {
+    is_finished_ = true;
+    return {fmt::format("plan {} finished: {}", plan_id_, message)};
+  }
+  if (name != "drained") return {};
+  is_drained_ = true;
+  const Json& ledger = Part(event, "ledger");
+  facts_["collected_steps"] = Count(event, "collected_steps");
+  facts_["ledger"] = ledger;
+  return {fmt::format("plan {} drained: {} of {} rows written", plan_id_, Count(ledger, "written"),
+                      Count(ledger, "produced"))};
+}
+
+uint64_t EditWait::PlanIn(const Json& status) const {
+  for (const char* name : {"armed", "plan"}) {
+    const Json& plan = Part(status, name);
+    if (Text(plan, "config_sha256") == sha256_) return Count(plan, "plan_id");
+  }
+  return 0;
+}
+
+bool EditWait::IsStopOver(const std::string& state) const {
+  if (goal_ == Goal::kStopped && (is_finished_ || is_drained_ || state == "DRAINING")) return true;
+  if (plan_id_ != 0 && goal_ != Goal::kStopped) return is_drained_;
+  return IsQuiet(state);
+}
+
+std::vector<std::string> EditWait::OnStatus(const Json& status) {
+  if (end_) return {};
+  if (is_stop_) {
+    if (IsStopOver(Text(status, "state"))) end_ = End::kReached;
+    return {};
+  }
+  // The plan of an edit gets a new number when the model grows, or a rank has used the old one.
+  const uint64_t plan_id = PlanIn(status);
+  std::vector<std::string> lines;
+  if (plan_id != 0 && plan_id != plan_id_) {
+    plan_id_ = plan_id;
+    is_drained_ = is_superseded_ = false;
+    lines.push_back(fmt::format("compiled as plan {}", plan_id));
+  }
+  const bool is_ours = !is_superseded_ && (plan_id != 0 || Text(status, "file_sha256") == sha256_);
+  const Json& plan = Part(status, "plan");
+  const bool is_active = plan_id_ != 0 && Count(plan, "plan_id") == plan_id_;
+  const bool writes_nothing = is_active && Count(plan, "rows_per_step") == 0 && Count(status, "collected") > 0;
+  if (!has_rows_ && plan_id_ != 0 && (Count(status, "written_plan_id") == plan_id_ || writes_nothing)) {
+    has_rows_ = true;
+    lines.push_back(writes_nothing ? "this rank writes no rows" : "rows of the first collected step written");
+  }
+  if (is_drained_ || (goal_ == Goal::kApplied && has_rows_ && is_begin_seen_))
+    end_ = End::kReached;
+  else if (is_superseded_)
+    Fail(why_);
+  else if (plan_id_ == 0 && !is_ours)
+    Fail("a newer edit was saved");
+  return lines;
+}
+
+void EditWait::OnGone() {
+  if (!end_ && (is_drained_ || (is_finished_ && goal_ == Goal::kStopped))) end_ = End::kReached;
 }
 
 }  // namespace stepwatch::cli

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"
+#include "controller/cli/text/incident_text.h"
 #include "src/base/file.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
@@ -54,7 +57,7 @@ ExitCode ExitOf(StatusCode code) {
   }
 }
 
-// A directory that the user has named may be a service's; others are looked into only if they are the user's own.
+// A directory that the user has named may belong to a service; others must be the user's own.
 Result<uid_t> OwnerOf(const std::string& directory, bool is_named) {
   const Status is_ours = sockets::CheckRuntimeDirectory(directory, ::geteuid());
   if (is_ours.ok()) return ::geteuid();
@@ -76,9 +79,12 @@ Result<StepwatchdClient> TryAt(const std::string& socket, bool is_named) {
   return client;
 }
 
-Status Nobody(const std::string& looked) {
-  return Status(StatusCode::kUnavailable, "stepwatchd does not respond (tried " + looked + "); " + kHowToStart);
+Status NoStepwatchd(const std::string& tried) {
+  return Status(StatusCode::kUnavailable, "stepwatchd does not respond (tried " + tried + "); " + kHowToStart);
 }
+
+constexpr size_t kNamedMax = 8;  // ids in a message
+constexpr const char* kAllIncidents = "/v1/incidents?state=all&limit=2000";
 
 }  // namespace
 
@@ -110,17 +116,17 @@ Result<StepwatchdClient> FindStepwatchd(const std::string& named) {
     const std::string path = named.starts_with('/') ? named : base::JoinPath(here, named);
     Result<StepwatchdClient> found = TryAt(path, true);
     if (found.ok()) return found;
-    return Nobody(base::Printable(path, 200) + ": " + found.status().message());
+    return NoStepwatchd(base::Printable(path, 200) + ": " + found.status().message());
   }
-  std::string looked;
+  std::vector<std::string> tried;
   const std::string chosen = sockets::NamedRuntimeDirectory();
   for (const std::string& path : StepwatchdSockets(::geteuid())) {
     Result<StepwatchdClient> found = TryAt(path, base::DirectoryOf(path) == chosen);
     if (found.ok()) return found;
-    looked += (looked.empty() ? "" : ", ") + base::Printable(path, 200);
-    if (found.status().code() != StatusCode::kNotFound) looked += ": " + found.status().message();
+    tried.push_back(base::Printable(path, 200));
+    if (found.status().code() != StatusCode::kNotFound) tried.back() += ": " + found.status().message();
   }
-  return Nobody(looked);
+  return NoStepwatchd(base::Joined(tried, ", "));
 }
 
 std::string UrlPiece(std::string_view text) {
@@ -138,6 +144,49 @@ ExitCode FailOperations(const Status& status, bool as_json) {
   else
     base::Print(stderr, "stepwatch: %s\n", base::Printable(status.message(), 2000).c_str());
   return ExitOf(status.code());
+}
+
+Result<std::string> ResolveId(const std::string& prefix, const std::vector<KnownId>& known, const std::string& noun) {
+  std::vector<const KnownId*> matching;
+  for (const KnownId& each : known) {
+    if (each.first == prefix) return prefix;
+    if (each.first.starts_with(prefix)) matching.push_back(&each);
+  }
+  if (matching.size() == 1) return matching.front()->first;
+  if (matching.empty())
+    return Status(StatusCode::kNotFound,
+                  fmt::format("stepwatchd has no {} with the id prefix \"{}\"", noun, base::Printable(prefix)));
+  std::vector<std::string> named;
+  for (size_t i = 0; i < matching.size() && i < kNamedMax; ++i) {
+    named.push_back(base::Printable(matching[i]->first));
+    if (!matching[i]->second.empty()) named.back() += " (" + base::Printable(matching[i]->second) + ")";
+  }
+  std::string names = base::Joined(named, ", ");
+  if (matching.size() > kNamedMax) names += fmt::format(" and {} more", matching.size() - kNamedMax);
+  return Status(StatusCode::kInvalid, fmt::format("the id of {} {}s begins with \"{}\": {}", matching.size(), noun,
+                                                  base::Printable(prefix), names));
+}
+
+Result<std::string> ResolveRun(const StepwatchdClient& client, const std::string& prefix) {
+  const Result<Json> runs = client.Get("/v1/runs");
+  if (!runs.ok()) return runs.status();
+  const Result<Json> incidents = client.Get(kAllIncidents);
+  if (!incidents.ok()) return incidents.status();
+  std::map<std::string, std::string> known;
+  for (const Json& each : List(incidents.value(), "incidents")) known[RawText(each, "run")] = "forgotten";
+  for (const Json& each : List(runs.value(), "runs")) known[RawText(each, "id")] = RunStateText(each);
+  known.erase("");
+  return ResolveId(prefix, {known.begin(), known.end()}, "run");
+}
+
+Result<std::string> ResolveIncident(const StepwatchdClient& client, const std::string& prefix) {
+  const Result<Json> incidents = client.Get(kAllIncidents);
+  if (!incidents.ok()) return incidents.status();
+  std::vector<KnownId> known;
+  for (const Json& each : List(incidents.value(), "incidents"))
+    known.emplace_back(RawText(each, "id"),
+                       Text(each, "incident") + " in " + Text(each, "run") + (IsOpen(each) ? "" : ", resolved"));
+  return ResolveId(prefix, known, "incident");
 }
 
 }  // namespace stepwatch::cli

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "controller/cli/exit_code.h"
@@ -22,8 +23,8 @@ class StepwatchdClient {
   const std::string& socket() const { return socket_; }
   http::Client server() const { return http::Client(socket_, owner_); }
 
-  // The object that it has answered with. kInvalid and kNotFound: it refuses what was asked, and says why;
-  // kUnsupported: this user may not ask for that; kExhausted: there is no room for it; otherwise nobody answers there.
+  // The object of the answer. kInvalid and kNotFound: stepwatchd rejects the request, for the reason in the message;
+  // kUnsupported: this user lacks the permission; kExhausted: no room for it; otherwise stepwatchd does not respond.
   Result<Json> Ask(const std::string& method, const std::string& target, const std::string& body = "") const;
   Result<Json> Get(const std::string& target) const { return Ask("GET", target); }
 
@@ -32,17 +33,28 @@ class StepwatchdClient {
   uid_t owner_;
 };
 
-// The one whose socket is named; empty: the first that answers where stepwatchd lies usually. The refusal says where
-// was looked, what was found there, and how to start one.
+// The stepwatchd at the socket `named`; empty: the first that answers at one of StepwatchdSockets. The refusal names
+// the sockets that were tried, the trouble with each, and the way to start a stepwatchd.
 Result<StepwatchdClient> FindStepwatchd(const std::string& named);
 
 // The sockets that are tried, in this order.
 std::vector<std::string> StepwatchdSockets(uid_t uid);
 
-// A text as one piece of the path, or of the query, of a URL.
+// The text as one piece of the path, or of the query, of a URL.
 std::string UrlPiece(std::string_view text);
 
-// Says why there is no answer, as an object or on standard error, and answers the exit code.
+// Prints why no answer came, as an object or on standard error. Returns the exit code.
 ExitCode FailOperations(const Status& status, bool as_json);
+
+// An id, and a description of its object.
+using KnownId = std::pair<std::string, std::string>;
+
+// The id that equals the prefix, else the only one that begins with it. kNotFound: no id does; kInvalid: several do,
+// and the message names them. `noun`: "run", for messages.
+Result<std::string> ResolveId(const std::string& prefix, const std::vector<KnownId>& known, const std::string& noun);
+
+// Among the runs that stepwatchd knows, and those of which it knows an incident.
+Result<std::string> ResolveRun(const StepwatchdClient& client, const std::string& prefix);
+Result<std::string> ResolveIncident(const StepwatchdClient& client, const std::string& prefix);
 
 }  // namespace stepwatch::cli

@@ -1,11 +1,11 @@
-// Lets a verb end in order when somebody presses Ctrl-C or sends SIGTERM.
+// Lets a verb end in order at Ctrl-C or SIGTERM.
 #pragma once
 
 #include <csignal>
 
 namespace stepwatch::cli {
 
-// A signal handler can reach nothing else.
+// A signal handler can reach only a global.
 inline volatile std::sig_atomic_t interrupted = 0;
 
 // While it lives, both signals set `interrupted` and end nothing.

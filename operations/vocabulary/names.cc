@@ -1,16 +1,19 @@
 #include "operations/vocabulary/names.h"
 
+#include <iterator>
+
+#include "src/vocabulary/incident_kinds.h"
+
 namespace stepwatch::operations {
 namespace {
 
 constexpr std::array<std::string_view, 5> kPhases = {"init", "train", "eval", "checkpoint", "paused"};
 constexpr std::array<std::string_view, 4> kEndReasons = {"ok", "error", "signal", "lost"};
-constexpr std::array<std::string_view, kIncidentKinds> kKinds = {
-    "stuck",          "process_lost",  "loss_nonfinite",  "loss_spike", "divergence",        "grad_nonfinite",
-    "grad_explosion", "grad_collapse", "throughput_drop", "straggler",  "rank_disagreement", "checkpoint_overdue",
-    "exception",      "out_of_memory", "gpu_fault"};
 constexpr std::array<std::string_view, 3> kSeverities = {"info", "warning", "critical"};
 constexpr std::array<std::string_view, 3> kStates = {"opened", "updated", "resolved"};
+
+using vocabulary::kIncidentKindTexts;
+static_assert(std::size(kIncidentKindTexts) == kIncidentKinds);
 
 template <class Enum, size_t kCount>
 std::optional<Enum> Named(const std::array<std::string_view, kCount>& names, std::string_view name) {
@@ -28,7 +31,7 @@ std::string_view NameOf(EndReason reason) {
   return kEndReasons[static_cast<size_t>(reason)];
 }
 std::string_view NameOf(IncidentKind kind) {
-  return kKinds[static_cast<size_t>(kind)];
+  return kIncidentKindTexts[static_cast<size_t>(kind)].name;
 }
 std::string_view NameOf(Severity severity) {
   return kSeverities[static_cast<size_t>(severity)];
@@ -44,7 +47,9 @@ std::optional<EndReason> EndReasonNamed(std::string_view name) {
   return Named<EndReason>(kEndReasons, name);
 }
 std::optional<IncidentKind> IncidentKindNamed(std::string_view name) {
-  return Named<IncidentKind>(kKinds, name);
+  for (size_t i = 0; i < kIncidentKinds; ++i)
+    if (kIncidentKindTexts[i].name == name) return static_cast<IncidentKind>(i);
+  return std::nullopt;
 }
 std::optional<Severity> SeverityNamed(std::string_view name) {
   return Named<Severity>(kSeverities, name);

@@ -14,6 +14,7 @@ enum class RunPhase : uint8_t { kInit, kTrain, kEval, kCheckpoint, kPaused };
 // kLost: no end was reported, and every process is gone.
 enum class EndReason : uint8_t { kOk, kError, kSignal, kLost };
 
+// Their names are in src/vocabulary/incident_kinds.h, in this order.
 enum class IncidentKind : uint8_t {
   kStuck,
   kProcessLost,

@@ -6,7 +6,6 @@
 
 namespace stepwatch::cli {
 namespace {
-
 TEST_CASE("an id becomes one piece of a URL") {
   CHECK(UrlPiece("run-1_a~") == "run-1_a~");
   CHECK(UrlPiece("a/b?c=d&e f%\xc3\xa9..") == "a%2Fb%3Fc%3Dd%26e%20f%25%C3%A9%2E%2E");
@@ -23,6 +22,31 @@ TEST_CASE("stepwatchd is looked for where the sockets of jobs lie, and the refus
   CHECK(status.message().find(directory.path() + "/nobody.sock: no such file") != std::string::npos);
   CHECK(status.message().find("stepwatchd run") != std::string::npos);
   CHECK(FailOperations(status, false) == kExitNoStepwatchd);
+}
+
+const std::vector<KnownId> kKnown = {{"1a2b", "stuck in r1"}, {"1a2c", "loss_spike in r2"}, {"9", ""}, {"95", ""}};
+
+TEST_CASE("the beginning that one id has means that id") {
+  CHECK(ResolveId("1a2b", kKnown, "incident").value() == "1a2b");
+  CHECK(ResolveId("1a2c", kKnown, "incident").value() == "1a2c");
+  CHECK(ResolveId("95", kKnown, "incident").value() == "95");
+}
+
+TEST_CASE("an id that others begin with means itself") {
+  CHECK(ResolveId("9", kKnown, "incident").value() == "9");
+}
+
+TEST_CASE("a beginning that several ids have is refused with all of them") {
+  const Status status = ResolveId("1a", kKnown, "incident").status();
+  CHECK(status.code() == StatusCode::kInvalid);
+  CHECK(status.message() == "the id of 2 incidents begins with \"1a\": 1a2b (stuck in r1), 1a2c (loss_spike in r2)");
+  CHECK(ResolveId("", kKnown, "incident").status().code() == StatusCode::kInvalid);
+}
+
+TEST_CASE("a beginning that no id has is not found, and cannot steer a terminal") {
+  const Status status = ResolveId("\x1b[2J", kKnown, "run").status();
+  CHECK(status.code() == StatusCode::kNotFound);
+  CHECK(status.message() == "stepwatchd has no run with the id prefix \"\\x1b[2J\"");
 }
 
 }  // namespace
