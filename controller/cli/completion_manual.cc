@@ -11,8 +11,8 @@
 #include <sstream>
 #include <string>
 
-#include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
+#include "controller/cli/print_answer.h"
 #include "controller/cli/verbs.h"
 #include "src/base/file.h"
 #include "src/base/print.h"

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "controller/cli/exit_code.h"
 #include "controller/cli/print_answer.h"
 #include "controller/cli/verbs.h"
 #include "kernels/device_engine.h"

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/cli/config_file.h"
-#include "controller/cli/exit_code.h"
 #include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"
 #include "src/base/file.h"

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
 #include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"

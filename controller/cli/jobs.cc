@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
 #include "controller/cli/print_answer.h"
 #include "controller/cli/ranks.h"

@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-#include "controller/cli/exit_code.h"
+#include "controller/cli/print_answer.h"
 #include "controller/cli/verbs.h"
 #include "src/base/print.h"
 #include "stepwatch/version.h"

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/cli/exit_code.h"
+#include "controller/cli/print_answer.h"
 #include "controller/cli/stop_on_signals.h"
 #include "controller/cli/text/text_table.h"
 #include "controller/cli/verbs.h"
@@ -98,7 +98,7 @@ constexpr size_t kMappingBytesMax = size_t{16} << 20;
 int FailConversion(const Status& status) {
   if (interrupted != 0) {
     base::Print(stderr, "stepwatch: interrupted; no file was changed\n");
-    return 130;
+    return kExitInterrupted;
   }
   base::Print(stderr, "stepwatch: error: %s\n", status.message().c_str());
   const bool cannot_write = status.code() == StatusCode::kExhausted || status.code() == StatusCode::kUnavailable;

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
+#include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"
 #include "controller/cli/verbs.h"
 #include "src/base/print.h"

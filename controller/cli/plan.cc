@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "controller/cli/config_file.h"
-#include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
 #include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"

@@ -1,14 +1,27 @@
-// The output of verbs: text at once, one JSON object, or an error.
+// The output of verbs: text at once, one JSON object, or an error, and the exit codes.
 #pragma once
 
 #include <chrono>
 #include <string>
 
-#include "controller/cli/exit_code.h"
 #include "src/json/json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::cli {
+
+// The same for all verbs.
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitDiffers = 1,  // plan: something would change
+  kExitInvalid = 2,  // the config or the command line is unusable
+  kExitConflict = 3,
+  kExitNotAgreed = 4,
+  kExitDegraded = 5,  // done, but not all of it
+  kExitUnreachable = 6,
+  kExitNoChange = 7,
+  kExitNoStepwatchd = 8,
+  kExitInterrupted = 130,
+};
 
 // Writes to standard output at once. False: standard output is closed.
 bool PrintAtOnce(const std::string& text);

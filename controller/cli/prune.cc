@@ -12,7 +12,6 @@
 #include <set>
 #include <vector>
 
-#include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
 #include "controller/cli/print_answer.h"
 #include "controller/cli/text/text_table.h"

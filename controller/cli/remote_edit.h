@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/cli/exit_code.h"
+#include "controller/cli/print_answer.h"
 #include "controller/control_socket/find_jobs.h"
 #include "src/json/json.h"
 #include "stepwatch/status.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/cli/exit_code.h"
+#include "controller/cli/print_answer.h"
 #include "src/http/client.h"
 #include "src/json/json.h"
 #include "stepwatch/status.h"

@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "controller/cli/config_file.h"
-#include "controller/cli/exit_code.h"
 #include "controller/cli/print_answer.h"
 #include "controller/cli/stop_on_signals.h"
 #include "controller/cli/text/time_text.h"
@@ -165,7 +164,7 @@ int RunRehearse(const RehearseArguments& arguments) {
   const std::string output_dir = monitor.GetStatus().output_dir;
   const Status closed = monitor.Close(std::chrono::seconds(10));
   printer.Summary(output_dir);
-  if (interrupted != 0) return 130;
+  if (interrupted != 0) return kExitInterrupted;
   return closed.ok() ? kExitDone : kExitDegraded;
 }
 

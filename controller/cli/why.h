@@ -1,11 +1,15 @@
-// `stepwatch why`: one screen about the incidents of a run.
+// `stepwatch why`: one screen about the incidents of a run, with the edits and the learning rate before the worst one
+// and the layer where it began.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "controller/cli/why_facts.h"
+#include "controller/control_socket/find_jobs.h"
 #include "src/json/json.h"
 
 namespace stepwatch::cli {
@@ -18,6 +22,49 @@ struct WhyArguments {
 };
 
 int RunWhy(const WhyArguments& arguments);
+
+// When an incident began.
+struct Moment {
+  int64_t step = -1;  // the last good one; -1: not known
+  double t = 0;       // when it was noticed
+};
+
+struct ChangesBefore {
+  std::vector<std::string> lines;  // the last ones first
+  std::string unknown;             // why the edits are not known; empty: they are
+};
+
+// From the job, else from the history in the usual output base. `jobs`: those of the run on this machine.
+ChangesBefore FindEdits(const std::vector<control_socket::FoundJob>& jobs, const std::string& run,
+                        const Moment& moment);
+
+// The text of a config by its hash; no value: it is not kept.
+using ConfigText = std::function<std::optional<std::string>(const std::string& sha256)>;
+// A line for each of the last edits in a history (docs/formats/history.md), whose oldest line comes first: the plan
+// that began, when, by whom, and the keys that differ.
+std::vector<std::string> EditLines(const std::vector<Json>& history_untrusted, const Moment& moment,
+                                   const ConfigText& text_of);
+
+// The last jump of the learning rate before the moment in the points of the series `lr`; empty: no jump.
+std::string LearningRateJump(const Json& points_untrusted, const Moment& moment);
+
+struct LayerFound {
+  std::string text;     // empty: not known
+  std::string unknown;  // why; empty as well: the incident concerns no layer
+};
+
+// The layer that the incident names, or stepwatchd for the rank, or the latest values of the job. `jobs`: those of the
+// run on this machine. `run`: the answer of /v1/runs/ID.
+LayerFound FindLayer(const std::vector<control_socket::FoundJob>& jobs, const Json& run_untrusted,
+                     const Json& incident_untrusted);
+
+// The first site with NaN or infinities in an answer of /v1/latest; with `backwards` the last one, which a backward
+// pass reaches first.
+std::optional<std::string> FirstNonfinite(const Json& latest_untrusted, bool backwards);
+// The site with the largest norm.
+std::optional<std::string> LargestNorm(const Json& latest_untrusted);
+// The innermost frame of a Python stack; empty: no frame.
+std::string InnermostFrame(const std::string& stack_untrusted);
 
 struct WhyFacts {
   std::string run;              // its id

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include "controller/cli/exit_code.h"
 #include "controller/cli/find_job.h"
+#include "controller/cli/print_answer.h"
 #include "controller/cli/read_json.h"
 #include "controller/cli/top/keys.h"
 #include "controller/cli/top/terminal.h"
@@ -223,7 +223,6 @@ void TopSource::Keep(std::optional<TopAnswers> answers, bool has_moved) {
   answers_ = std::move(answers);
 }
 
-constexpr int kExitInterrupted = 130;
 // A job keeps its latest values from the first question on, so the first answer of one that collects has none.
 constexpr std::chrono::seconds kFirstValues{2};
 constexpr std::chrono::milliseconds kAskAgain{50};
