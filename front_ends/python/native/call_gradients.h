@@ -1,8 +1,8 @@
 // Python's side of the gradients of a call.
 //
-// What has not come when the step ends gives a row, provided that any gradient of the call has come. As torch's full
-// backward hooks have it: of zeros for a positional tensor beside an argument that has a gradient, and of nan for an
-// argument that is no tensor and for an output that nothing used.
+// A gradient that has not come when the step ends gives a row, provided that any gradient of the call has come. As
+// torch's full backward hooks have it: of zeros for a positional tensor beside an argument that has a gradient, and of
+// nan for an argument that is no tensor and for an output that nothing used.
 #pragma once
 
 #include <cstdint>

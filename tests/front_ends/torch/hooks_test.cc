@@ -1,4 +1,4 @@
-// What hooks see.
+// The tensors that hooks see.
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
