@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LINE_LENGTH_MAX = 120
 # Files rarely pass 350 lines; none may pass this.
-FILE_LINES_MAX = 450
+FILE_LINES_MAX = 600
 CODE = {".h", ".cc", ".py", ".cmake"}
 TEXT = CODE | {".md", ".json", ".txt", ".sh"}
 # Split so that this file does not find itself.

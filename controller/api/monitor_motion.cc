@@ -43,7 +43,7 @@ control_socket::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseco
   const auto deadline = steady_clock::now() + time;
   const step::PlanSwitch& plans = impl_.data_plane_.plans;
   const auto verdict = AskLoop<reload::PauseVerdict>(
-      impl_, [pause](reload::Reloader& reloader) { return reloader.Pause(pause); }, deadline);
+      impl_, [pause](reload::Reloader& reloader) { return reloader.pauses().Pause(pause); }, deadline);
   const bool is_of_all = impl_.options_.world_size == 1 || (verdict && verdict->is_agreed);
   const auto is = [&](Outcome outcome) {
     const bool paused = plans.paused();  // before the step of that is read
@@ -72,11 +72,11 @@ control_socket::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseco
 }
 
 control_socket::RotateResult MonitorJob::Rotate(std::chrono::milliseconds time) {
-  using Asked = reload::CutVerdict::Outcome;
+  using Asked = reload::RotationVerdict::Outcome;
   using Outcome = control_socket::RotateResult::Outcome;
   const auto deadline = steady_clock::now() + time;
-  const auto verdict = AskLoop<reload::CutVerdict>(
-      impl_, [](reload::Reloader& reloader) { return reloader.Rotate(); }, deadline);
+  const auto verdict = AskLoop<reload::RotationVerdict>(
+      impl_, [](reload::Reloader& reloader) { return reloader.rotation().Rotate(); }, deadline);
   control_socket::RotateResult result;
   result.directory = Absolute(impl_.GetStatus().output_dir);
   if (!verdict) return result;

@@ -225,7 +225,7 @@ struct ConfigChange {
   std::string text;          // kApply
   PlanId plan_id = 0;        // kRollback: back to its config; 0: to the one before the config that ran last
   std::string if_match;      // only if the file holds the bytes with this SHA-256; empty: whatever it holds
-  bool is_volatile = false;  // kApply: the file is left alone, and what it holds takes over when it changes
+  bool is_override = false;  // kApply: the file is left alone, and what it holds takes over when it changes
   int64_t at_step = 0;       // kApply: its plan begins then; not later than the running step: at the next
   output::EditPeer peer;
 };
@@ -234,7 +234,7 @@ struct ChangeReport {
   enum class Outcome : uint8_t {
     kWritten,
     kUnchanged,    // the file held the text already
-    kGiven,        // the text runs, or is about to, and the file holds another
+    kOverridden,   // the text runs, or is about to, and the file holds another
     kConflict,     // it holds something else than it should
     kEdited,       // somebody saved at the same moment; theirs stands
     kInvalid,      // the text is unusable
@@ -250,14 +250,14 @@ struct ChangeReport {
   Outcome outcome = Outcome::kNotReady;
   std::string config_path;
   std::string method;           // how it was written
-  std::string message;          // unless kWritten, kUnchanged or kGiven
+  std::string message;          // unless kWritten, kUnchanged or kOverridden
   TextPlace place;              // kInvalid
   std::string replaced_sha256;  // what the file held; empty: nothing, or it was not read
   std::string sha256;           // of the text
   PlanId old_plan_id = 0;       // kRollback: whose config it is
   bool is_begun = false;        // kUnchanged: what the file asks for was over, or not begun, and is begun again
 
-  // kWritten, kUnchanged, kGiven
+  // kWritten, kUnchanged, kOverridden
   Taken taken = Taken::kPending;
   PlanId plan_id = 0;  // of the plan that it is about; 0: none
   int64_t at_step = -1;

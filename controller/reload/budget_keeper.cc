@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/reload/quietly.h"
+#include "src/base/ignore_exceptions.h"
 
 namespace stepwatch::reload {
 namespace {
@@ -25,40 +25,40 @@ SamplingGovernor::Limits LimitsOf(const config::Config& config) {
 
 }  // namespace
 
-BudgetKeeper::BudgetKeeper(std::string why_not, Tell tell) : why_not_(std::move(why_not)), tell_(std::move(tell)) {}
+BudgetKeeper::BudgetKeeper(std::string why_not, Emit emit) : why_not_(std::move(why_not)), emit_(std::move(emit)) {}
 
-void BudgetKeeper::Meet(const Edit& edit) {
+void BudgetKeeper::BeginFor(const Edit& edit) {
   if (governor_ && sha256_ == edit.sha256) return;
   governor_.emplace(LimitsOf(ConfigOf(edit)));
   sha256_ = edit.sha256;
-  is_excess_told_ = false;
+  is_excess_reported_ = false;
   trouble_.clear();
   decisions_ = 0;
   last_decision_.clear();
 }
 
-std::optional<SamplingGovernor::Decision> BudgetKeeper::Take(const drain::StepsMeasured& measured, const Edit& edit,
-                                                             bool may_act) {
+std::optional<SamplingGovernor::Decision> BudgetKeeper::OnMeasured(const drain::StepsMeasured& measured,
+                                                                   const Edit& edit, bool may_act) {
   if (!ConfigOf(edit).own.budget) return std::nullopt;
-  Meet(edit);
+  BeginFor(edit);
   governor_->Add({measured.cost, measured.is_first}, edit.sampling);
   std::optional<SamplingGovernor::Decision> decision = governor_->Decide(edit.sampling);
-  Quietly([&] { TellExcess(edit, measured.plan_id, decision); });
+  base::IgnoreExceptions([&] { ReportExcess(edit, measured.plan_id, decision); });
   return acts() && may_act && edit.compiled.plan->rank_writes ? decision : std::nullopt;
 }
 
 // Once, until it is over.
-void BudgetKeeper::TellExcess(const Edit& edit, PlanId plan_id,
-                              const std::optional<SamplingGovernor::Decision>& decision) {
+void BudgetKeeper::ReportExcess(const Edit& edit, PlanId plan_id,
+                                const std::optional<SamplingGovernor::Decision>& decision) {
   const std::optional<double> percent = governor_->percent(edit.sampling);
   const double budget = ConfigOf(edit).own.budget->percent;
   if (!percent || *percent <= budget) {
-    is_excess_told_ = is_excess_told_ && percent.has_value() && *percent > 0.8 * budget;
+    is_excess_reported_ = is_excess_reported_ && percent.has_value() && *percent > 0.8 * budget;
     return;
   }
   const bool is_stuck = governor_->is_exhausted(edit.sampling);
-  if ((acts() && !is_stuck) || is_excess_told_) return;
-  is_excess_told_ = true;
+  if ((acts() && !is_stuck) || is_excess_reported_) return;
+  is_excess_reported_ = true;
   std::string text =
       acts()
           ? fmt::format("budget of {} %: measuring takes {:.3g} % of the training time, and nothing is left to reduce",
@@ -66,24 +66,24 @@ void BudgetKeeper::TellExcess(const Edit& edit, PlanId plan_id,
       : decision ? TextOf(*decision, edit) + "; this change is not made: " + why_not_
                  : fmt::format("budget of {} %: measuring takes {:.3g} % of the training time; {}", budget, *percent,
                                why_not_);
-  tell_(EventKind::kWarning, std::move(text), plan_id);
+  emit_(EventKind::kWarning, std::move(text), plan_id);
 }
 
-BudgetWish BudgetKeeper::Wish(const Edit& edit) const {
+BudgetProposal BudgetKeeper::Propose(const Edit& edit) const {
   const plan::Plan* const plan = edit.compiled.plan.get();
-  if (plan == nullptr || !plan->config.own.budget || !plan->rank_writes) return {BudgetWish::Kind::kNone, {}};
-  if (!governor_ || sha256_ != edit.sha256) return {BudgetWish::Kind::kStay, {}};
+  if (plan == nullptr || !plan->config.own.budget || !plan->rank_writes) return {BudgetProposal::Kind::kNone, {}};
+  if (!governor_ || sha256_ != edit.sha256) return {BudgetProposal::Kind::kStay, {}};
   const std::optional<SamplingGovernor::Decision> decision = governor_->Decide(edit.sampling);
-  if (!decision) return {BudgetWish::Kind::kStay, {}};
-  return {BudgetWish::Kind::kChange, *decision};
+  if (!decision) return {BudgetProposal::Kind::kStay, {}};
+  return {BudgetProposal::Kind::kChange, *decision};
 }
 
 void BudgetKeeper::SetTrouble(const std::string& why, const Edit& edit) {
-  Meet(edit);
+  BeginFor(edit);
   const bool is_news = trouble_.empty() && !why.empty();
   trouble_ = why;
   if (is_news)
-    tell_(EventKind::kWarning,
+    emit_(EventKind::kWarning,
           fmt::format("budget of {} %: the ranks do not change to another sampling: {}; the sampling in force stays, "
                       "and the change is retried less and less often",
                       ConfigOf(edit).own.budget->percent, why),
@@ -95,7 +95,7 @@ std::string BudgetKeeper::TextOf(const SamplingGovernor::Decision& decision, con
 }
 
 void BudgetKeeper::Follow(const SamplingGovernor::Decision& decision, const Edit& edit) {
-  Meet(edit);
+  BeginFor(edit);
   std::string text = TextOf(decision, edit);
   governor_->Follow(decision, edit.sampling);
   trouble_.clear();

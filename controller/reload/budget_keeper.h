@@ -20,16 +20,17 @@ namespace stepwatch::reload {
 
 class BudgetKeeper {
  public:
-  using Tell = std::function<void(EventKind, std::string, PlanId)>;
+  using Emit = std::function<void(EventKind, std::string, PlanId)>;
 
   // `why_not`: why nothing is lowered in this job; empty: it is.
-  BudgetKeeper(std::string why_not, Tell tell);
+  BudgetKeeper(std::string why_not, Emit emit);
 
   // What was measured of this plan, which came from `edit`. Returns what is to change, if it is the plan in force and
   // nothing else is under way (`may_act`).
-  std::optional<SamplingGovernor::Decision> Take(const drain::StepsMeasured& measured, const Edit& edit, bool may_act);
+  std::optional<SamplingGovernor::Decision> OnMeasured(const drain::StepsMeasured& measured, const Edit& edit,
+                                                       bool may_act);
   // What this rank of a job wants to become of the plan in force, which came from `edit`.
-  BudgetWish Wish(const Edit& edit) const;
+  BudgetProposal Propose(const Edit& edit) const;
   // Why the ranks of the job do not do what one of them wants, which is told once and shown; empty: they do.
   void SetTrouble(const std::string& why, const Edit& edit);
   static std::string TextOf(const SamplingGovernor::Decision& decision, const Edit& edit);
@@ -41,14 +42,14 @@ class BudgetKeeper {
  private:
   bool acts() const { return why_not_.empty(); }
   // Begins anew for an edit that is not the one before.
-  void Meet(const Edit& edit);
-  void TellExcess(const Edit& edit, PlanId plan_id, const std::optional<SamplingGovernor::Decision>& decision);
+  void BeginFor(const Edit& edit);
+  void ReportExcess(const Edit& edit, PlanId plan_id, const std::optional<SamplingGovernor::Decision>& decision);
 
   const std::string why_not_;  // empty: it acts
-  const Tell tell_;
+  const Emit emit_;
   std::string sha256_;  // of the edit that the governor is for
   std::optional<SamplingGovernor> governor_;
-  bool is_excess_told_ = false;
+  bool is_excess_reported_ = false;
   std::string trouble_;
   uint64_t decisions_ = 0;
   std::string last_decision_;

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "controller/reload/quietly.h"
 #include "src/base/file.h"
+#include "src/base/ignore_exceptions.h"
 #include "src/base/mutex.h"
 #include "src/output/history_file.h"
 
@@ -89,11 +89,11 @@ struct EditHistory::Waiting {
 };
 
 EditHistory::EditHistory(const Options& options, boost::asio::io_context& loop, FileQueue* file_work,
-                         base::FileSystem* files, Tell tell)
+                         base::FileSystem* files, Emit emit)
     : writes_(options.rank == 0),
       file_work_(file_work),
       files_(files),
-      tell_(std::move(tell)),
+      emit_(std::move(emit)),
       job_id_(options.job_id),
       config_path_(Absolute(options.config_path, *files)),
       run_id_(options.run_id),
@@ -101,7 +101,7 @@ EditHistory::EditHistory(const Options& options, boost::asio::io_context& loop, 
       retry_timer_(loop) {}
 
 void EditHistory::SetDirectory(const std::string& directory) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     directory_ = directory;
     if (writes_ && waiting_->Expect()) Write();
   });
@@ -109,21 +109,21 @@ void EditHistory::SetDirectory(const std::string& directory) noexcept {
 
 void EditHistory::SetRunId(const std::string& run_id) noexcept {
   if (!directory_.empty()) return;
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     run_id_ = run_id;
     waiting_->SetRunId(run_id);
   });
 }
 
 void EditHistory::Expect(const std::string& sha256, const output::EditPeer& peer) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     expected_ = sha256;
     expected_peer_ = peer;
   });
 }
 
 void EditHistory::Seen(const watch::FileSnapshot& snapshot, const std::string& old_sha256) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     Edit edit;
     edit.sha256 = snapshot.sha256;
     edit.old_sha256 = old_sha256;
@@ -134,31 +134,31 @@ void EditHistory::Seen(const watch::FileSnapshot& snapshot, const std::string& o
     if (expected_ == edit.sha256) edit.peer = expected_peer_;
     expected_.clear();
     before_ = std::exchange(seen_, std::move(edit));
-    told_aborted_.clear();
+    reported_abort_.clear();
   });
 }
 
-void EditHistory::Given(const std::string& sha256, const std::string& text, const std::string& old_sha256,
-                        const std::optional<output::EditPeer>& peer, bool is_volatile) noexcept {
-  Quietly([&] {
+void EditHistory::Overridden(const std::string& sha256, const std::string& text, const std::string& old_sha256,
+                             const std::optional<output::EditPeer>& peer, bool is_override) noexcept {
+  base::IgnoreExceptions([&] {
     Edit edit;
-    edit.is_volatile = is_volatile;
+    edit.is_override = is_override;
     edit.sha256 = sha256;
     edit.old_sha256 = old_sha256;
     edit.text = std::make_shared<const std::string>(text);
     edit.peer = peer;
     edit.bytes = static_cast<int64_t>(text.size());
     before_ = std::exchange(seen_, std::move(edit));
-    told_aborted_.clear();
+    reported_abort_.clear();
   });
 }
 
 void EditHistory::AskedAgain(const output::EditPeer& peer) noexcept {
-  Quietly([&] { seen_.peer = peer; });
+  base::IgnoreExceptions([&] { seen_.peer = peer; });
 }
 
 void EditHistory::NotBegun(const std::string& sha256, int64_t step, const std::string& message) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     output::HistoryLine line;
     line.outcome = "not_begun";
     line.step = step;
@@ -168,7 +168,7 @@ void EditHistory::NotBegun(const std::string& sha256, int64_t step, const std::s
 }
 
 void EditHistory::Off(const std::string& sha256) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     output::HistoryLine line;
     line.outcome = "off";
     Add(EditOf(sha256), std::move(line));
@@ -176,7 +176,7 @@ void EditHistory::Off(const std::string& sha256) noexcept {
 }
 
 void EditHistory::WroteBack(PlanId plan_id, const std::string& base_sha256, const std::string& sha256) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     Edit edit;
     edit.sha256 = sha256;
     edit.old_sha256 = base_sha256;
@@ -188,7 +188,7 @@ void EditHistory::WroteBack(PlanId plan_id, const std::string& base_sha256, cons
 }
 
 void EditHistory::Refused(const std::string& sha256, const TextPlace& place, const std::string& message) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     output::HistoryLine line;
     line.outcome = "refused";
     line.place = place;
@@ -198,9 +198,9 @@ void EditHistory::Refused(const std::string& sha256, const TextPlace& place, con
 }
 
 void EditHistory::Aborted(PlanId plan_id, const std::string& message) noexcept {
-  Quietly([&] {
-    if (told_aborted_ == seen_.sha256) return;
-    told_aborted_ = seen_.sha256;
+  base::IgnoreExceptions([&] {
+    if (reported_abort_ == seen_.sha256) return;
+    reported_abort_ = seen_.sha256;
     output::HistoryLine line;
     line.outcome = "aborted";
     line.plan_id = plan_id;
@@ -210,7 +210,7 @@ void EditHistory::Aborted(PlanId plan_id, const std::string& message) noexcept {
 }
 
 void EditHistory::Stopping(PlanId plan_id, const std::string& sha256) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     output::HistoryLine line;
     line.outcome = "stopping";
     line.plan_id = plan_id;
@@ -219,7 +219,7 @@ void EditHistory::Stopping(PlanId plan_id, const std::string& sha256) noexcept {
 }
 
 void EditHistory::Armed(PlanId plan_id, const std::string& sha256, const std::string& text) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     Edit edit = EditOf(sha256);
     if (!edit.text) edit.text = std::make_shared<const std::string>(text);
     edit.bytes = static_cast<int64_t>(text.size());
@@ -228,7 +228,7 @@ void EditHistory::Armed(PlanId plan_id, const std::string& sha256, const std::st
 }
 
 void EditHistory::Superseded(PlanId plan_id) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     const auto plan = plans_.find(plan_id);
     const bool is_armed = plan != plans_.end();
     output::HistoryLine line;
@@ -240,7 +240,7 @@ void EditHistory::Superseded(PlanId plan_id) noexcept {
 }
 
 void EditHistory::Applied(PlanId plan_id, int64_t first_step) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     const auto plan = plans_.find(plan_id);
     if (plan == plans_.end()) return;
     output::HistoryLine line;
@@ -257,7 +257,7 @@ void EditHistory::Finished(PlanId plan_id, int64_t last_step) noexcept {
 }
 
 void EditHistory::Ended(PlanId plan_id, step::EndReason reason, int64_t collected, const Ledger& ledger) noexcept {
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     const auto plan = plans_.find(plan_id);
     if (plan == plans_.end()) return;
     output::HistoryLine line;
@@ -273,7 +273,7 @@ void EditHistory::Ended(PlanId plan_id, step::EndReason reason, int64_t collecte
 
 void EditHistory::Stop() noexcept {
   is_stopped_ = true;
-  Quietly([&] { retry_timer_.Cancel(); });
+  base::IgnoreExceptions([&] { retry_timer_.Cancel(); });
 }
 
 // The same bytes may have been seen before those that were seen last.
@@ -299,7 +299,7 @@ void EditHistory::Add(const Edit& edit, output::HistoryLine line) {
   line.owner_uid = edit.owner_uid;
   line.modified = edit.modified;
   line.peer = edit.peer;
-  line.is_volatile = edit.is_volatile;
+  line.is_volatile = edit.is_override;
   const bool is_first = waiting_->Put({std::move(line), edit.text});
   if (is_first && !directory_.empty()) Write();
 }
@@ -318,17 +318,17 @@ void EditHistory::Write() {
 
 void EditHistory::OnWritten(const Status& status) {
   if (!status.ok()) WriteLater();
-  TellHealth(status);
+  ReportHealth(status);
 }
 
-void EditHistory::TellHealth(const Status& status) {
+void EditHistory::ReportHealth(const Status& status) {
   const bool was_failing = std::exchange(is_failing_, !status.ok());
   if (was_failing == is_failing_) return;
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     if (is_failing_)
-      tell_(EventKind::kDegraded, "stepwatch_history.jsonl: " + status.message() + "; it is retried");
+      emit_(EventKind::kDegraded, "stepwatch_history.jsonl: " + status.message() + "; it is retried");
     else
-      tell_(EventKind::kRecovered, "stepwatch_history.jsonl is written again");
+      emit_(EventKind::kRecovered, "stepwatch_history.jsonl is written again");
   });
 }
 

@@ -29,11 +29,11 @@ namespace stepwatch::reload {
 
 class EditHistory {
  public:
-  using Tell = std::function<void(EventKind, std::string)>;
+  using Emit = std::function<void(EventKind, std::string)>;
 
   // `file_work` and `files` outlive the history, and `files` whatever hangs in it.
   EditHistory(const Options& options, boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files,
-              Tell tell);
+              Emit emit);
 
   // What happened until now is written there, and what happens from now on.
   void SetDirectory(const std::string& directory) noexcept;
@@ -46,9 +46,9 @@ class EditHistory {
   void Seen(const watch::FileSnapshot& snapshot, const std::string& old_sha256) noexcept;
   // Who sent the bytes that were seen last; nothing: they were saved in the file.
   const std::optional<output::EditPeer>& seen_peer() const { return seen_.peer; }
-  // Somebody gave new bytes. `is_volatile`: the file holds others.
-  void Given(const std::string& sha256, const std::string& text, const std::string& old_sha256,
-             const std::optional<output::EditPeer>& peer, bool is_volatile) noexcept;
+  // Somebody gave new bytes. `is_override`: the file holds others.
+  void Overridden(const std::string& sha256, const std::string& text, const std::string& old_sha256,
+                  const std::optional<output::EditPeer>& peer, bool is_override) noexcept;
   // The bytes that were seen last are begun again because this peer asks for it.
   void AskedAgain(const output::EditPeer& peer) noexcept;
   // They are not begun: an earlier start of the job has done their window, up to this step.
@@ -90,7 +90,7 @@ class EditHistory {
     int64_t owner_uid = -1;
     std::string modified;
     std::optional<output::EditPeer> peer;
-    bool is_volatile = false;
+    bool is_override = false;
   };
   struct Plan {
     Edit edit;
@@ -101,13 +101,13 @@ class EditHistory {
   void Add(const Edit& edit, output::HistoryLine line);
   void Write();
   void OnWritten(const Status& status);
-  void TellHealth(const Status& status);
+  void ReportHealth(const Status& status);
   void WriteLater();
 
   const bool writes_;
   FileQueue* const file_work_;
   base::FileSystem* const files_;
-  const Tell tell_;
+  const Emit emit_;
   const std::string job_id_;
   std::string config_path_;
   std::string run_id_;
@@ -116,7 +116,7 @@ class EditHistory {
   Edit before_;            // the one before it
   std::string expected_;   // the hash of what a peer has sent and nobody has seen; empty: nothing
   output::EditPeer expected_peer_;
-  std::string told_aborted_;      // the hash of the edit whose abort is told
+  std::string reported_abort_;    // the hash of the edit whose abort is told
   std::map<PlanId, Plan> plans_;  // armed and not over
   std::shared_ptr<Waiting> waiting_;
   watch::Timer retry_timer_;

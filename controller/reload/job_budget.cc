@@ -13,51 +13,51 @@ namespace stepwatch::reload {
 namespace {
 
 using Decision = SamplingGovernor::Decision;
-using Kind = BudgetWish::Kind;
+using Kind = BudgetProposal::Kind;
 
 constexpr std::string_view kQuestion = "budget";
 constexpr std::string_view kNothing = "-";
 constexpr double kPercentMax = 1e9;
 
-// The wishes for more, or for less, with the ranks whose they are.
-std::vector<JobDecision> WishesFor(const std::vector<BudgetWish>& wishes, bool lowers) {
+// The proposals for more, or for less, with the ranks whose they are.
+std::vector<JobDecision> ProposalsFor(const std::vector<BudgetProposal>& proposals, bool lowers) {
   std::vector<JobDecision> found;
-  for (size_t rank = 0; rank < wishes.size(); ++rank)
-    if (wishes[rank].kind == Kind::kChange && wishes[rank].decision.lowers == lowers)
-      found.push_back({static_cast<int>(rank), wishes[rank].decision});
+  for (size_t rank = 0; rank < proposals.size(); ++rank)
+    if (proposals[rank].kind == Kind::kChange && proposals[rank].decision.lowers == lowers)
+      found.push_back({static_cast<int>(rank), proposals[rank].decision});
   return found;
 }
 
 template <class Value>
-const JobDecision& Greatest(const std::vector<JobDecision>& wishes, const Value& value) {
-  return *std::max_element(wishes.begin(), wishes.end(),
+const JobDecision& Greatest(const std::vector<JobDecision>& proposals, const Value& value) {
+  return *std::max_element(proposals.begin(), proposals.end(),
                            [&](const JobDecision& a, const JobDecision& b) { return value(a) < value(b); });
 }
 
 // With the greatest interval of those that want the same kinds.
-JobDecision Widest(JobDecision decision, const std::vector<JobDecision>& wishes) {
+JobDecision Widest(JobDecision decision, const std::vector<JobDecision>& proposals) {
   plan::Sampling& sampling = decision.decision.sampling;
   const int64_t factor = sampling.factor;
-  for (const JobDecision& each : wishes)
+  for (const JobDecision& each : proposals)
     if (each.decision.sampling.left_out == sampling.left_out)
       sampling.factor = std::max(sampling.factor, each.decision.sampling.factor);
   decision.decision.percent_then *= static_cast<double>(factor) / static_cast<double>(sampling.factor);
   return decision;
 }
 
-JobDecision Lowered(const std::vector<JobDecision>& wishes) {
-  return Widest(Greatest(wishes, [](const JobDecision& each) { return each.decision.percent; }), wishes);
+JobDecision Lowered(const std::vector<JobDecision>& proposals) {
+  return Widest(Greatest(proposals, [](const JobDecision& each) { return each.decision.percent; }), proposals);
 }
 
 // A rank that wants no kind back has not said what it would cost, so then none comes back.
-std::optional<JobDecision> Raised(const std::vector<JobDecision>& wishes, const plan::Sampling& in_force) {
-  const auto keeps_kinds = std::find_if(wishes.begin(), wishes.end(), [&](const JobDecision& each) {
+std::optional<JobDecision> Raised(const std::vector<JobDecision>& proposals, const plan::Sampling& in_force) {
+  const auto keeps_kinds = std::find_if(proposals.begin(), proposals.end(), [&](const JobDecision& each) {
     return each.decision.sampling.left_out == in_force.left_out;
   });
-  JobDecision raised = keeps_kinds != wishes.end()
+  JobDecision raised = keeps_kinds != proposals.end()
                            ? *keeps_kinds
-                           : Greatest(wishes, [](const JobDecision& each) { return each.decision.percent_then; });
-  raised = Widest(std::move(raised), wishes);
+                           : Greatest(proposals, [](const JobDecision& each) { return each.decision.percent_then; });
+  raised = Widest(std::move(raised), proposals);
   const plan::Sampling& sampling = raised.decision.sampling;
   if (sampling.left_out == in_force.left_out && sampling.factor >= in_force.factor) return std::nullopt;
   return raised;
@@ -131,22 +131,22 @@ Decision ReadDecision(std::string_view direction, agree::HeadReader* reader) {
 
 }  // namespace
 
-std::optional<JobDecision> Combine(const std::vector<BudgetWish>& wishes, const plan::Sampling& in_force) {
-  const std::vector<JobDecision> lower = WishesFor(wishes, true);
+std::optional<JobDecision> Combine(const std::vector<BudgetProposal>& proposals, const plan::Sampling& in_force) {
+  const std::vector<JobDecision> lower = ProposalsFor(proposals, true);
   if (!lower.empty()) return Lowered(lower);
-  const std::vector<JobDecision> raise = WishesFor(wishes, false);
-  const bool is_against = std::any_of(wishes.begin(), wishes.end(), [](const BudgetWish& each) {
+  const std::vector<JobDecision> raise = ProposalsFor(proposals, false);
+  const bool is_against = std::any_of(proposals.begin(), proposals.end(), [](const BudgetProposal& each) {
     return each.kind != Kind::kChange && each.kind != Kind::kNone;
   });
   return raise.empty() || is_against ? std::nullopt : Raised(raise, in_force);
 }
 
-std::string WhyNotDone(const std::vector<BudgetWish>& wishes, bool votes) {
-  for (size_t rank = 0; rank < wishes.size(); ++rank) {
-    if (wishes[rank].kind == Kind::kForeign)
+std::string WhyNotDone(const std::vector<BudgetProposal>& proposals, bool votes) {
+  for (size_t rank = 0; rank < proposals.size(); ++rank) {
+    if (proposals[rank].kind == Kind::kIncompatible)
       return fmt::format("rank {} runs another release of stepwatch, which does not support a budget for all ranks",
                          rank);
-    if (wishes[rank].kind == Kind::kUnheard && !votes)
+    if (proposals[rank].kind == Kind::kMissing && !votes)
       return fmt::format("rank {} did not answer, and without a vote its sampling would be unknown", rank);
   }
   return "";
@@ -166,24 +166,24 @@ std::optional<BudgetQuestion> BudgetQuestionFrom(std::string_view text_untrusted
   return reader.good() ? std::optional(std::move(question)) : std::nullopt;
 }
 
-std::string Encode(const BudgetWish& wish) {
-  switch (wish.kind) {
-    case Kind::kUnheard:
-    case Kind::kForeign: return "";
+std::string Encode(const BudgetProposal& proposal) {
+  switch (proposal.kind) {
+    case Kind::kMissing:
+    case Kind::kIncompatible: return "";
     case Kind::kNone: return "none\n";
     case Kind::kStay: return "stay\n";
-    case Kind::kChange: return DecisionWords(wish.decision) + "\n";
+    case Kind::kChange: return DecisionWords(proposal.decision) + "\n";
   }
   return "";
 }
 
-BudgetWish BudgetWishFrom(std::string_view text_untrusted) {
+BudgetProposal BudgetProposalFrom(std::string_view text_untrusted) {
   agree::HeadReader reader(text_untrusted);
   const std::string_view word = reader.Word();
   if (word == "none") return {Kind::kNone, {}};
   if (word == "stay") return {Kind::kStay, {}};
-  BudgetWish wish{Kind::kChange, ReadDecision(word, &reader)};
-  return reader.good() ? wish : BudgetWish{Kind::kForeign, {}};
+  BudgetProposal proposal{Kind::kChange, ReadDecision(word, &reader)};
+  return reader.good() ? proposal : BudgetProposal{Kind::kIncompatible, {}};
 }
 
 std::string Encode(const JobDecision& decision) {

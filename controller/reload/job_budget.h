@@ -18,28 +18,28 @@
 namespace stepwatch::reload {
 
 // What a rank says of its window when it is asked.
-struct BudgetWish {
+struct BudgetProposal {
   enum class Kind : uint8_t {
-    kUnheard,
-    kForeign,  // what it said is not understood: it runs another release
-    kNone,     // it has no such window: nothing of it is measured
-    kStay,     // it wants nothing else, or does not know yet
-    kChange,   // `decision`
+    kMissing,
+    kIncompatible,  // what it said is not understood: it runs another release
+    kNone,          // it has no such window: nothing of it is measured
+    kStay,          // it wants nothing else, or does not know yet
+    kChange,        // `decision`
   };
-  Kind kind = Kind::kUnheard;
+  Kind kind = Kind::kMissing;
   SamplingGovernor::Decision decision;
 };
 
 // What all ranks are to do.
 struct JobDecision {
-  int rank = 0;  // whose wish it is
+  int rank = 0;  // whose proposal it is
   SamplingGovernor::Decision decision;
 };
 
-// `wishes`: by rank. Nothing: the sampling in force stays.
-std::optional<JobDecision> Combine(const std::vector<BudgetWish>& wishes, const plan::Sampling& in_force);
-// Why what they wish cannot be done on all ranks; empty: it can. `votes`: all ranks vote on it before it is done.
-std::string WhyNotDone(const std::vector<BudgetWish>& wishes, bool votes);
+// `proposals`: by rank. Nothing: the sampling in force stays.
+std::optional<JobDecision> Combine(const std::vector<BudgetProposal>& proposals, const plan::Sampling& in_force);
+// Why what they proposal cannot be done on all ranks; empty: it can. `votes`: all ranks vote on it before it is done.
+std::string WhyNotDone(const std::vector<BudgetProposal>& proposals, bool votes);
 
 // --- texts between ranks, read as untrusted ---
 
@@ -51,9 +51,9 @@ struct BudgetQuestion {
 };
 std::optional<BudgetQuestion> BudgetQuestionFrom(std::string_view text_untrusted);
 
-std::string Encode(const BudgetWish& wish);
-// kForeign: it is none.
-BudgetWish BudgetWishFrom(std::string_view text_untrusted);
+std::string Encode(const BudgetProposal& proposal);
+// kIncompatible: it is none.
+BudgetProposal BudgetProposalFrom(std::string_view text_untrusted);
 
 std::string Encode(const JobDecision& decision);
 std::optional<JobDecision> JobDecisionFrom(std::string_view text_untrusted);

@@ -24,9 +24,9 @@ struct Stepper {
   void operator()(const Recompiled& input);
   void operator()(const Resampled& input);
   void operator()(const Discarded& input);
-  void operator()(const BytesGiven& input);
+  void operator()(const OverrideBytes& input);
   void operator()(const AskedAgain& input);
-  void operator()(const PauseWanted& input);
+  void operator()(const PauseRequested& input);
   void operator()(const LimitReached& input);
 
  private:
@@ -86,7 +86,7 @@ void Stepper::TakeNew(const std::string& sha256, EditIntent intent) {
   }
 }
 
-void Stepper::operator()(const BytesGiven& input) {
+void Stepper::operator()(const OverrideBytes& input) {
   if (input.intent == EditIntent::kRefused) return;
   if (!state.in_file) state.in_file = state.seen;
   if (*state.in_file == input.sha256) state.in_file.reset();
@@ -261,7 +261,7 @@ void Stepper::operator()(const Discarded& input) {
   if (MachinePlan* plan = FindBegun(&MachinePlan::continuation, input.plan_id)) DiscardContinuation(plan);
 }
 
-void Stepper::operator()(const PauseWanted& input) {
+void Stepper::operator()(const PauseRequested& input) {
   if (!state.window || state.window->paused == input.pause) return;
   if (input.pause && (state.stopping || (state.armed && !input.armed_waits))) return;
   state.window->paused = input.pause;

@@ -87,7 +87,7 @@ struct Resampled {
   PlanId plan_id = 0;
 };
 // Somebody wants these bytes to run although the file holds others, and cannot be changed. kRefused changes nothing.
-struct BytesGiven {
+struct OverrideBytes {
   std::string sha256;
   EditIntent intent = EditIntent::kOff;
 };
@@ -98,7 +98,7 @@ struct AskedAgain {
 };
 // Somebody wants the window in force to collect nothing for a while, or to go on. Without a window, or if it is about
 // to end or to be replaced, nothing follows.
-struct PauseWanted {
+struct PauseRequested {
   bool pause = true;
   bool armed_waits = false;  // what is armed does not begin at the next boundary
 };
@@ -110,7 +110,7 @@ struct Discarded {
 struct LimitReached {};
 using Input =
     std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes, Rejected,
-                 Renumbered, Recompiled, Resampled, Discarded, BytesGiven, AskedAgain, PauseWanted, LimitReached>;
+                 Renumbered, Recompiled, Resampled, Discarded, OverrideBytes, AskedAgain, PauseRequested, LimitReached>;
 
 // --- actions ---
 struct ReportSeen {};      // new bytes; precedes what is done about them

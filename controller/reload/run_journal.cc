@@ -64,7 +64,7 @@ void RunJournal::FixDirectory(const plan::Plan& plan) {
                  [this, found](const Status& fault) {
                    is_fixing_ = false;
                    Fix(found->path);
-                   callbacks_.tell(EventKind::kNote, fault.ok() ? found->note : "append_output: " + fault.message());
+                   callbacks_.emit(EventKind::kNote, fault.ok() ? found->note : "append_output: " + fault.message());
                  });
   is_fixing_ = true;
 }
@@ -125,19 +125,19 @@ void RunJournal::Save() {
 
 void RunJournal::OnSaved(const Saved& saved) {
   saved_version_ = saved.version;
-  TellHealth(saved.status);
+  ReportHealth(saved.status);
   if (!saved.status.ok()) SaveAgainLater();
   CallUpTo(saved_version_);
 }
 
-void RunJournal::TellHealth(const Status& saved) noexcept try {
+void RunJournal::ReportHealth(const Status& saved) noexcept try {
   const bool was_failing = std::exchange(is_failing_, !saved.ok());
   if (was_failing == is_failing_) return;
   if (is_failing_)
-    callbacks_.tell(EventKind::kDegraded, "manifest.json: " + saved.message() + "; it is retried");
+    callbacks_.emit(EventKind::kDegraded, "manifest.json: " + saved.message() + "; it is retried");
   else
-    callbacks_.tell(EventKind::kRecovered, "manifest.json is written again");
-} catch (...) {  // no memory to tell of it
+    callbacks_.emit(EventKind::kRecovered, "manifest.json is written again");
+} catch (...) {  // no memory to report it
 }
 
 void RunJournal::SaveAgainLater() {
@@ -180,26 +180,26 @@ void RunJournal::PublishStructure(std::vector<ModuleStructure> modules) {
   const auto saved = std::make_shared<Result<std::string>>(Status());
   file_work_->Do([saved, base = base_, rank = rank_, modules = std::move(modules),
                   files = files_] { *saved = output::SaveStructure(base, rank, modules, *files); },
-                 [this, saved](const Status& fault) { TellSaved("print_struct", fault, *saved); });
+                 [this, saved](const Status& fault) { ReportSaved("print_struct", fault, *saved); });
   ++publications_;
 }
 
 void RunJournal::PublishStacks(std::vector<std::pair<std::string, std::string>> rows) {
   if (directory_.empty())
-    return callbacks_.tell(EventKind::kNote,
+    return callbacks_.emit(EventKind::kNote,
                            "stack_info: the format of this run has no files, so the call stacks are not kept");
   const auto saved = std::make_shared<Result<std::string>>(Status());
   file_work_->Do([saved, directory = directory_, rows = std::move(rows),
                   files = files_] { *saved = output::SaveStacks(directory, rows, *files); },
-                 [this, saved](const Status& fault) { TellSaved("stack_info", fault, *saved); });
+                 [this, saved](const Status& fault) { ReportSaved("stack_info", fault, *saved); });
   ++publications_;
 }
 
-void RunJournal::TellSaved(const std::string& key, const Status& fault, const Result<std::string>& note) {
+void RunJournal::ReportSaved(const std::string& key, const Status& fault, const Result<std::string>& note) {
   --publications_;
   const Status saved = fault.ok() ? note.status() : fault;
-  if (saved.ok()) return callbacks_.tell(EventKind::kNote, key + ": " + note.value());
-  callbacks_.tell(EventKind::kDegraded, key + ": " + saved.message());
+  if (saved.ok()) return callbacks_.emit(EventKind::kNote, key + ": " + note.value());
+  callbacks_.emit(EventKind::kDegraded, key + ": " + saved.message());
 }
 
 }  // namespace stepwatch::reload

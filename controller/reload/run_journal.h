@@ -33,7 +33,7 @@ namespace stepwatch::reload {
 class RunJournal {
  public:
   struct Callbacks {
-    std::function<void(EventKind, std::string)> tell;
+    std::function<void(EventKind, std::string)> emit;
     std::function<void(const std::string&)> on_directory;  // it is fixed
   };
 
@@ -82,12 +82,12 @@ class RunJournal {
   void Fix(std::string directory);
   void Save();
   void OnSaved(const Saved& saved);
-  void TellHealth(const Status& saved) noexcept;
+  void ReportHealth(const Status& saved) noexcept;
   void SaveAgainLater();
   void SaveHourly();
   void CallUpTo(uint64_t version);
   void WaitFor(std::chrono::milliseconds time);
-  void TellSaved(const std::string& key, const Status& fault, const Result<std::string>& note);
+  void ReportSaved(const std::string& key, const Status& fault, const Result<std::string>& note);
 
   FileQueue* const file_work_;
   base::FileSystem* const files_;

@@ -1,4 +1,4 @@
-// What the ranks of a job make of their wishes about a budget, in all combinations, and how they tell each other.
+// The decision of a job from the budget proposals of its ranks, in all combinations, and the texts between them.
 #include "controller/reload/job_budget.h"
 
 #include <chrono>
@@ -11,22 +11,22 @@
 namespace stepwatch::reload {
 namespace {
 
-using Kind = BudgetWish::Kind;
+using Kind = BudgetProposal::Kind;
 using std::chrono::milliseconds;
 
 const plan::Sampling kInForce{10, {SiteKind::kActv}};
 
-BudgetWish Wish(bool lowers, plan::Sampling sampling, double percent) {
+BudgetProposal Wish(bool lowers, plan::Sampling sampling, double percent) {
   return {Kind::kChange, {std::move(sampling), lowers, percent, percent / 2, {SiteKind::kGradReduced}}};
 }
-BudgetWish Of(Kind kind) {
+BudgetProposal Of(Kind kind) {
   return {kind, {}};
 }
 
 // What a rank may say, about kInForce.
-const std::vector<BudgetWish> kWishes = {
-    Of(Kind::kUnheard),
-    Of(Kind::kForeign),
+const std::vector<BudgetProposal> kProposals = {
+    Of(Kind::kMissing),
+    Of(Kind::kIncompatible),
     Of(Kind::kNone),
     Of(Kind::kStay),
     Wish(true, {20, {SiteKind::kActv}}, 3),
@@ -37,25 +37,26 @@ const std::vector<BudgetWish> kWishes = {
     Wish(false, {30, {}}, 0.5),
 };
 
-void CheckCombined(const std::vector<BudgetWish>& wishes) {
-  const std::optional<JobDecision> decision = Combine(wishes, kInForce);
-  const auto any = [&](const auto& is) { return std::any_of(wishes.begin(), wishes.end(), is); };
-  const bool lowers = any([](const BudgetWish& each) { return each.kind == Kind::kChange && each.decision.lowers; });
+void CheckCombined(const std::vector<BudgetProposal>& proposals) {
+  const std::optional<JobDecision> decision = Combine(proposals, kInForce);
+  const auto any = [&](const auto& is) { return std::any_of(proposals.begin(), proposals.end(), is); };
+  const bool lowers =
+      any([](const BudgetProposal& each) { return each.kind == Kind::kChange && each.decision.lowers; });
   const bool raises =
-      any([](const BudgetWish& each) { return each.kind == Kind::kChange; }) && !lowers &&
-      !any([](const BudgetWish& each) { return each.kind != Kind::kChange && each.kind != Kind::kNone; });
+      any([](const BudgetProposal& each) { return each.kind == Kind::kChange; }) && !lowers &&
+      !any([](const BudgetProposal& each) { return each.kind != Kind::kChange && each.kind != Kind::kNone; });
   REQUIRE(decision.has_value() == (lowers || raises));
-  const bool is_foreign = any([](const BudgetWish& each) { return each.kind == Kind::kForeign; });
-  const bool is_unheard = any([](const BudgetWish& each) { return each.kind == Kind::kUnheard; });
-  REQUIRE(WhyNotDone(wishes, true).empty() == !is_foreign);
-  REQUIRE(WhyNotDone(wishes, false).empty() == !(is_foreign || is_unheard));
+  const bool is_incompatible = any([](const BudgetProposal& each) { return each.kind == Kind::kIncompatible; });
+  const bool is_missing = any([](const BudgetProposal& each) { return each.kind == Kind::kMissing; });
+  REQUIRE(WhyNotDone(proposals, true).empty() == !is_incompatible);
+  REQUIRE(WhyNotDone(proposals, false).empty() == !(is_incompatible || is_missing));
   if (!decision) return;
-  const BudgetWish& whose = wishes.at(static_cast<size_t>(decision->rank));
+  const BudgetProposal& whose = proposals.at(static_cast<size_t>(decision->rank));
   REQUIRE(whose.kind == Kind::kChange);
   REQUIRE(decision->decision.lowers == lowers);
   REQUIRE(decision->decision.sampling != kInForce);
   REQUIRE(decision->decision.sampling.left_out == whose.decision.sampling.left_out);
-  for (const BudgetWish& each : wishes) {
+  for (const BudgetProposal& each : proposals) {
     if (each.kind != Kind::kChange || each.decision.lowers != lowers) continue;
     // The worst rank decides; nobody who wants the same kinds gets more than it wants.
     if (lowers) REQUIRE(whose.decision.percent >= each.decision.percent);
@@ -65,61 +66,61 @@ void CheckCombined(const std::vector<BudgetWish>& wishes) {
 }
 
 TEST_CASE("one rank over its budget lowers all, and more is collected only if all ranks want it: all combinations") {
-  const size_t count = kWishes.size();
+  const size_t count = kProposals.size();
   for (size_t i = 0; i < count * count * count; ++i)
-    CheckCombined({kWishes[i % count], kWishes[i / count % count], kWishes[i / count / count]});
+    CheckCombined({kProposals[i % count], kProposals[i / count % count], kProposals[i / count / count]});
 }
 
-TEST_CASE("the worst rank's wish is taken, with the widest interval that the ranks want for the same kinds") {
-  const auto lowered = Combine({kWishes[5], kWishes[4], Of(Kind::kUnheard)}, kInForce);
+TEST_CASE("the worst rank's proposal is taken, with the widest interval that the ranks want for the same kinds") {
+  const auto lowered = Combine({kProposals[5], kProposals[4], Of(Kind::kMissing)}, kInForce);
   REQUIRE(lowered);
   CHECK(lowered->rank == 1);
   CHECK(lowered->decision.sampling == plan::Sampling{50, {SiteKind::kActv}});
   CHECK(lowered->decision.percent == 3);
   CHECK(lowered->decision.percent_then == Approx(1.5 * 20 / 50));
-  const auto raised = Combine({kWishes[7], kWishes[9], kWishes[8]}, kInForce);
+  const auto raised = Combine({kProposals[7], kProposals[9], kProposals[8]}, kInForce);
   REQUIRE(raised);
   CHECK(raised->decision.sampling == plan::Sampling{6, {SiteKind::kActv}});
   CHECK_FALSE(Combine({}, kInForce));
 }
 
-TEST_CASE("questions, wishes and decisions read back as they were written") {
-  for (const BudgetWish& wish : kWishes) {
-    if (wish.kind == Kind::kUnheard) continue;  // nobody says that
-    const BudgetWish read = BudgetWishFrom(Encode(wish));
-    CHECK(read.kind == wish.kind);
-    CHECK(Encode(read) == Encode(wish));
-    if (wish.kind != Kind::kChange) continue;
-    const auto decision = JobDecisionFrom(Encode(JobDecision{7, wish.decision}));
+TEST_CASE("questions, proposals and decisions read back as they were written") {
+  for (const BudgetProposal& proposal : kProposals) {
+    if (proposal.kind == Kind::kMissing) continue;  // nobody says that
+    const BudgetProposal read = BudgetProposalFrom(Encode(proposal));
+    CHECK(read.kind == proposal.kind);
+    CHECK(Encode(read) == Encode(proposal));
+    if (proposal.kind != Kind::kChange) continue;
+    const auto decision = JobDecisionFrom(Encode(JobDecision{7, proposal.decision}));
     REQUIRE(decision);
     CHECK(decision->rank == 7);
-    CHECK(decision->decision.sampling == wish.decision.sampling);
-    CHECK(decision->decision.percent == wish.decision.percent);
-    CHECK(decision->decision.most_expensive == wish.decision.most_expensive);
+    CHECK(decision->decision.sampling == proposal.decision.sampling);
+    CHECK(decision->decision.percent == proposal.decision.percent);
+    CHECK(decision->decision.most_expensive == proposal.decision.most_expensive);
   }
   const auto question = BudgetQuestionFrom(BudgetQuestionText("0af", kInForce));
   REQUIRE(question);
   CHECK(question->sha256 == "0af");
   CHECK(question->in_force == kInForce);
   // A decision is the same text in every build of this version of the agreement.
-  CHECK(Encode(JobDecision{2, kWishes[4].decision}) == "2 lower 20 actv 3 1.5 grad_reduced\n");
+  CHECK(Encode(JobDecision{2, kProposals[4].decision}) == "2 lower 20 actv 3 1.5 grad_reduced\n");
   CHECK(BudgetQuestionText("0af", {1, {}}) == "budget 0af 1 -\n");
 }
 
-TEST_CASE("texts that no rank writes are no question, no wish and no decision") {
+TEST_CASE("texts that no rank writes are no question, no proposal and no decision") {
   for (const char* text : {"", "budget", "budget xyz 1 -\n", "budget 0af 0 -\n", "budget 0af 1001 -\n",
                            "budget 0af 1\n", "budget 0af 1 actv,actv\n", "budget 0af 1 cats\n", "{\"ask\":\"report\"}"})
     CHECK_FALSE(BudgetQuestionFrom(text));
   for (const char* text : {"", "maybe", "lower", "lower 2 - 1\n", "lower 2 - nan 1 -\n", "lower 2 - -1 1 -\n",
                            "lower 2 - inf 1 -\n", "lower -2 - 1 1 -\n", "raise 2 grad_reduced,actv 1 1 -\n"})
-    CHECK(BudgetWishFrom(text).kind == Kind::kForeign);
+    CHECK(BudgetProposalFrom(text).kind == Kind::kIncompatible);
   for (const char* text : {"", "-1 lower 2 - 1 1 -\n", "1 stay\n", "1 lower 99999999999999999999 - 1 1 -\n"})
     CHECK_FALSE(JobDecisionFrom(text));
 }
 
 TEST_CASE("texts with any byte changed are read as something valid, or as nothing") {
   std::mt19937 random(3);
-  const std::string written = Encode(JobDecision{2, kWishes[6].decision});
+  const std::string written = Encode(JobDecision{2, kProposals[6].decision});
   for (int i = 0; i < 20000; ++i) {
     std::string text = written;
     for (auto changes = 1 + random() % 3; changes > 0; --changes)
@@ -136,7 +137,7 @@ TEST_CASE("texts with any byte changed are read as something valid, or as nothin
 TEST_CASE("the ranks are asked soon when rank 0 wants something, rarely when nobody does, and never twice at once") {
   AskingPace::Time now;
   AskingPace pace;
-  const std::optional<SamplingGovernor::Decision> lower = kWishes[4].decision, raise = kWishes[7].decision;
+  const std::optional<SamplingGovernor::Decision> lower = kProposals[4].decision, raise = kProposals[7].decision;
   pace.Collected(4, std::nullopt);
   CHECK_FALSE(pace.IsDue(now));
   pace.Collected(1, std::nullopt);

@@ -1,4 +1,4 @@
-// What the machine does with wishes beside the file: a pause, and bytes that the file does not hold.
+// The machine with requests beside the file: a pause, and bytes that override the file.
 #include <vector>
 
 #include "tests/catch.h"
@@ -53,8 +53,8 @@ TEST_CASE("a window that an edit replaces at a later step is paused until then")
   SaveAndLook(&run, kB);
   MachineState state = run.state();
   REQUIRE(state.armed);
-  CHECK(Step(state, PauseWanted{true}).actions.empty());
-  const Transition paused = Step(state, PauseWanted{true, true});
+  CHECK(Step(state, PauseRequested{true}).actions.empty());
+  const Transition paused = Step(state, PauseRequested{true, true});
   CHECK(paused.actions.size() == 1);
   CHECK(paused.state.window->paused);
 }
@@ -114,7 +114,7 @@ TEST_CASE("every sequence with samplings that wait for their step keeps the rule
           "[slow]") {
   const std::vector<Move> moves = {Move::kResample,  Move::kResampleLater,   Move::kEndStep, Move::kDeliverOne,
                                    Move::kRecompile, Move::kRecompileInStep, Move::kSaveB,   Move::kSaveOff,
-                                   Move::kGiveB,     Move::kPause,           Move::kResume,  Move::kLimit};
+                                   Move::kOverrideB, Move::kPause,           Move::kResume,  Move::kLimit};
   CHECK(PlayAll(Running(), kLength, moves) == kSequences);
 
   SimulatedRun waiting = Running();
@@ -144,9 +144,9 @@ TEST_CASE("a model that grows in a pause stays paused") {
   CHECK(run.collected().size() == 2);
 }
 
-TEST_CASE("bytes that are given run while the file holds others, and are not written back") {
+TEST_CASE("bytes that override the file run while the file holds others, and are not written back") {
   SimulatedRun run = Running();
-  run.Give(kB);
+  run.Override(kB);
   CHECK(Count<PublishPlan>(run) == 1);
   CHECK(run.state().in_file == "A");
   run.Lose();
@@ -158,15 +158,15 @@ TEST_CASE("bytes that are given run while the file holds others, and are not wri
   CHECK(run.collected().size() == 2);  // one of A in the step of the edit, one of B
   CHECK(run.write_backs() == 0);
   CHECK(run.file()->name == "A");
-  run.Give(kB);  // again
+  run.Override(kB);  // again
   CHECK(Count<PublishPlan>(run) == 1);
   run.CheckRunsOut();
   CHECK(run.collected().size() == 3);
 }
 
-TEST_CASE("the file wins over bytes that were given when it changes, and agrees with them when it holds them") {
+TEST_CASE("the file wins over bytes that override it when it changes, and agrees with them when it holds them") {
   SimulatedRun run = Running();
-  run.Give(kB);
+  run.Override(kB);
   run.EndStep();
   run.DeliverAll();
   SimulatedRun same = run;
@@ -183,16 +183,17 @@ TEST_CASE("the file wins over bytes that were given when it changes, and agrees 
   CHECK(same.file()->intent == EditIntent::kOff);
 }
 
-TEST_CASE("bytes that were given are not written back because an earlier write-back of the same has found an edit") {
+TEST_CASE(
+    "bytes that override the file are not written back because an earlier write-back of the same has found an edit") {
   SimulatedRun run(true, 0);
   run.SlowFiles();
   SaveAndLook(&run, kB);
   run.EndStep();
   run.EndStep();
   run.DeliverAll();  // the write-back of B is under way
-  run.Give(kA);
+  run.Override(kA);
   SaveAndLook(&run, kA);
-  run.Give(kB);
+  run.Override(kB);
   run.FinishWriteBack();
   CHECK(run.state().in_file == "A");
   CHECK_FALSE(run.state().due);
@@ -201,13 +202,13 @@ TEST_CASE("bytes that were given are not written back because an earlier write-b
   CHECK(run.file()->name == "A");
 }
 
-TEST_CASE("bytes that are given while the file is being written back do not yield to our own text") {
+TEST_CASE("bytes that override the file while it is being written back do not yield to our own text") {
   SimulatedRun run = Running();
   run.SlowFiles();
   run.EndStep();
   run.EndStep();
   run.DeliverAll();
-  run.Give(kB);
+  run.Override(kB);
   run.FinishWriteBack();
   run.Look();
   CHECK(run.state().in_file == "A with false");
@@ -216,24 +217,24 @@ TEST_CASE("bytes that are given while the file is being written back do not yiel
   CHECK(run.collected().size() == 3);
 }
 
-TEST_CASE("given bytes that are unusable, or that the ranks do not take, leave the file's in force") {
+TEST_CASE("overriding bytes that are unusable, or that the ranks do not take, leave the file's in force") {
   MachineState state;
   state.dynamic = true;
   state = Step(state, BytesSeen{"A", EditIntent::kRun}).state;
   state = Step(state, Applied{1}).state;
-  CHECK(Step(state, BytesGiven{"B", EditIntent::kRefused}).actions.empty());
-  state = Step(state, BytesGiven{"B", EditIntent::kRun}).state;
+  CHECK(Step(state, OverrideBytes{"B", EditIntent::kRefused}).actions.empty());
+  state = Step(state, OverrideBytes{"B", EditIntent::kRun}).state;
   state = Step(state, Rejected{2}).state;
   CHECK(state.seen == "A");
   CHECK_FALSE(state.in_file);
   CHECK_FALSE(state.refused);
 }
 
-TEST_CASE("every sequence of inputs with pauses and given bytes among them keeps the rules and runs out clean",
+TEST_CASE("every sequence of inputs with pauses and overrides among them keeps the rules and runs out clean",
           "[slow]") {
   const std::vector<Move> moves = {Move::kSaveA, Move::kSaveB,   Move::kSaveOff,    Move::kSaveBad,
                                    Move::kLose,  Move::kEndStep, Move::kDeliverAll, Move::kRecompileInStep,
-                                   Move::kPause, Move::kResume,  Move::kGiveB,      Move::kGiveOff};
+                                   Move::kPause, Move::kResume,  Move::kOverrideB,  Move::kOverrideOff};
   CHECK(PlayAll(Running(), kLength, moves) == kSequences);
 
   SimulatedRun paused = Running();
@@ -241,10 +242,10 @@ TEST_CASE("every sequence of inputs with pauses and given bytes among them keeps
   paused.EndStep();
   CHECK(PlayAll(paused, kLength - 1, moves) == kSequences / 12);
 
-  SimulatedRun given = Running();
-  given.Give(kB);
-  given.EndStep();
-  CHECK(PlayAll(given, kLength - 1, moves) == kSequences / 12);
+  SimulatedRun overridden = Running();
+  overridden.Override(kB);
+  overridden.EndStep();
+  CHECK(PlayAll(overridden, kLength - 1, moves) == kSequences / 12);
 
   SimulatedRun written_back = Running();
   written_back.EndStep();
@@ -295,10 +296,11 @@ TEST_CASE("what was done begins again in a file that nobody can write when someb
   CHECK(run.actions().empty());
 }
 
-TEST_CASE("every sequence of wishes for what was done, edits and steps keeps the rules and runs out clean", "[slow]") {
-  const std::vector<Move> moves{Move::kAskA,  Move::kSaveA,   Move::kSaveB,      Move::kSaveOff,
-                                Move::kLose,  Move::kEndStep, Move::kDeliverOne, Move::kFinishWriteBack,
-                                Move::kGiveB, Move::kLimit};
+TEST_CASE("every sequence of requests for what was done, edits and steps keeps the rules and runs out clean",
+          "[slow]") {
+  const std::vector<Move> moves{Move::kAskA,      Move::kSaveA,   Move::kSaveB,      Move::kSaveOff,
+                                Move::kLose,      Move::kEndStep, Move::kDeliverOne, Move::kFinishWriteBack,
+                                Move::kOverrideB, Move::kLimit};
   for (const bool is_protected : {false, true}) {
     SimulatedRun run(true, 0);
     if (is_protected) run.Protect();
