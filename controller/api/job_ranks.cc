@@ -70,8 +70,8 @@ void JobRanks::Forward(const std::string& request, std::chrono::milliseconds tim
 }
 
 std::string JobRanks::Answer(const std::string& question_untrusted) {
-  if (const auto budget = reload::BudgetQuestionFrom(question_untrusted))
-    return reload::Encode(impl_.reloader_.resampler().Propose(*budget));
+  if (const auto budget = budget::BudgetQuestionFrom(question_untrusted))
+    return budget::Encode(impl_.reloader_.resampler().Propose(*budget));
   const control_socket::RankQuestion question = control_socket::RankQuestionFrom(question_untrusted);
   switch (question.matter) {
     case control_socket::RankMatter::kReport: return control_socket::ReportText(impl_.job_->GetStatus());

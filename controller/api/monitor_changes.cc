@@ -1,5 +1,5 @@
-// What the control socket of a monitor changes, and reads beside its rows: all of it on the executors of the loop,
-// which passes it on and waits for nothing.
+// Changes through the control socket, and files beside the rows that it reads: on the executors of the loop, which
+// passes requests on without waiting.
 #include <unistd.h>
 
 #include <exception>
@@ -73,7 +73,7 @@ EditOrder::Kind KindOf(control_socket::ConfigChange::Verb verb) {
   return EditOrder::Kind::kReplace;
 }
 
-// Calls what answers if the work, on the loop, cannot be begun.
+// Calls `on_fault` if the work, on the loop, cannot be begun.
 template <class Work, class OnFault>
 void OrReport(const Work& work, const OnFault& on_fault) {
   try {

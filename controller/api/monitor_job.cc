@@ -70,7 +70,7 @@ std::optional<control_socket::CostFacts> CostOf(const drain::StatusBoard& board)
   return facts;
 }
 
-control_socket::BudgetFacts FactsOf(const reload::BudgetView& view) {
+control_socket::BudgetFacts FactsOf(const budget::BudgetView& view) {
   control_socket::BudgetFacts facts{view.percent,       view.why_not,   view.factor,       {},
                                     view.spent_percent, view.decisions, view.last_decision};
   for (const SiteKind kind : view.left_out) facts.left_out.emplace_back(SiteKindName(kind));

@@ -1,4 +1,4 @@
-// A monitor as its control socket sees it. The loop publishes what it knows here, so that nobody has to ask it.
+// A monitor as its control socket sees it. The loop publishes what it knows here, so that no caller has to ask it.
 #pragma once
 
 #include <chrono>

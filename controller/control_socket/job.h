@@ -83,7 +83,7 @@ struct BudgetFacts {
 
 // Looks at the config file, by what has caused them.
 struct LookCounts {
-  uint64_t event = 0;    // inotify has told of something
+  uint64_t event = 0;    // inotify has reported a change
   uint64_t slow = 0;     // the look that always runs
   uint64_t again = 0;    // what the look before it found was to rest first, or could not be taken over
   uint64_t refresh = 0;  // somebody has asked for it, or the watching begins
@@ -158,7 +158,7 @@ struct JobStatus {
   std::optional<RankStates> ranks;  // nothing: another rank's control socket answers for the job
 };
 
-// What became of the wish to pause the collection, or to go on with it.
+// The result of a request to pause the collection, or to resume it.
 struct PauseResult {
   enum class Outcome : uint8_t {
     kDone,
@@ -178,12 +178,12 @@ struct PauseResult {
   bool is_of_all_ranks = true;
 };
 
-// What became of the wish to close the files with what is recorded so far.
+// The result of a request to close the files with the rows recorded so far.
 struct RotateResult {
   enum class Outcome : uint8_t {
     kDone,
     kAsked,          // the running step has not ended in time, or its rows are not written yet
-    kUnderWay,       // an earlier wish is not done
+    kUnderWay,       // an earlier request is not done
     kNotCollecting,  // no plan is in force, so no file is open
     kNoAnswer,       // the loop hangs
   };
@@ -203,7 +203,7 @@ struct NumberedEvent {
 
 struct EventPage {
   std::vector<NumberedEvent> events;
-  uint64_t newest = 0;  // id of the newest event that was told; 0: none was
+  uint64_t newest = 0;  // id of the newest event; 0: there was none
 };
 
 struct DoctorReport {
@@ -217,7 +217,7 @@ struct DoctorReport {
   std::string watch_mode;
 };
 
-// What somebody asks of the config file.
+// A requested change of the config file.
 struct ConfigChange {
   enum class Verb : uint8_t { kApply, kStart, kStop, kRollback };
 
@@ -244,7 +244,7 @@ struct ChangeReport {
     kNotReader,    // another process of the job reads the config
     kNotReady,     // not now
   };
-  // What the monitor makes of the text that is in the file.
+  // The verdict of the monitor on the text that is in the file.
   enum class Taken : uint8_t { kPending, kArmed, kRunning, kStopping, kOff, kRefused, kSuperseded };
 
   Outcome outcome = Outcome::kNotReady;
@@ -274,10 +274,10 @@ struct HistoryReport {
   output::History history;
 };
 
-// What a rank of the job has said.
+// The answer of a rank of the job.
 struct RankWord {
   int rank = 0;
-  std::string text_untrusted;  // empty: it has said nothing, or what it said is not understood
+  std::string text_untrusted;  // empty: no answer, or it is not understood
   int64_t heard_ms = 0;        // after the question
   std::string trouble;         // why the text is empty
 };

@@ -1,5 +1,5 @@
-// The edits of a job whose ranks agree: builds on this rank what a proposal asks for, and feeds the machine with what
-// the ranks decide. Loop thread only.
+// The edits of a job whose ranks agree: builds the plan of a proposal on this rank, and feeds the machine with the
+// decisions of the ranks. Loop thread only.
 #pragma once
 
 #include <memory>

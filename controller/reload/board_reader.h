@@ -1,4 +1,4 @@
-// What the drain has posted: fed to the state machine, kept in manifest and history, told as events. Loop thread only.
+// Feeds the posts of the drain to the state machine, and records them as events, in manifest and history. Loop thread.
 #pragma once
 
 #include <functional>
@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "controller/reload/edit_history.h"
+#include "controller/journal/edit_history.h"
+#include "controller/journal/run_journal.h"
 #include "controller/reload/machine.h"
-#include "controller/reload/run_journal.h"
 #include "src/drain/status_board.h"
 #include "stepwatch/event.h"
 
@@ -17,7 +17,7 @@ namespace stepwatch::reload {
 class BoardReader {
  public:
   // The board, the journal and the history outlive the reader.
-  BoardReader(drain::StatusBoard* board, RunJournal* journal, EditHistory* history,
+  BoardReader(drain::StatusBoard* board, journal::RunJournal* journal, journal::EditHistory* history,
               std::function<void(const Input&)> feed, std::function<void(const drain::SegmentBegun&)> on_segment,
               std::function<void(Event)> emit)
       : board_(board),
@@ -27,7 +27,7 @@ class BoardReader {
         on_segment_(std::move(on_segment)),
         emit_(std::move(emit)) {}
 
-  // Takes in what is posted. An entry that the machine finds no memory for stays, with all after it, for the next call.
+  // Reads all entries. One for which the machine finds no memory stays, with all after it, for the next call.
   void Read();
 
  private:
@@ -46,8 +46,8 @@ class BoardReader {
   void Emit(EventKind kind, std::string message);
 
   drain::StatusBoard* const board_;
-  RunJournal* const journal_;
-  EditHistory* const history_;
+  journal::RunJournal* const journal_;
+  journal::EditHistory* const history_;
   const std::function<void(const Input&)> feed_;
   const std::function<void(const drain::SegmentBegun&)> on_segment_;
   const std::function<void(Event)> emit_;

@@ -47,7 +47,7 @@ void ConfigFile::MakeWatcher() {
 }
 
 void ConfigFile::Watch() {
-  // Before the first look: an edit that a killed process left beside the config is what the config should hold.
+  // Before the first look: an edit that a killed process left beside the config belongs into the config.
   if (options_.rank == 0) writer_.AdoptLeftovers();
   ++looks_awaited_;
   watcher_->LookNow([this] { --looks_awaited_; });
@@ -107,7 +107,7 @@ void ConfigFile::OnLook(const watch::FileSnapshot& snapshot) {
   controller.Feed(BytesSeen{snapshot.sha256, intent});
 }
 
-// The result of a write-back is not parsed: it differs from what was read in one word.
+// The result of a write-back is not parsed: it differs from the bytes that were read in one word.
 std::shared_ptr<const config::Config> ConfigFile::Config() {
   const Edit& edit = parts_.controller->current();
   const std::string& seen = parts_.controller->state().seen;
@@ -159,7 +159,7 @@ void ConfigFile::OnWroteBack(const reload::WriteBack& action, const writeback::W
     parts_.controller->Feed(WroteBack{action.base_sha256, holds});
   if (is_written && parts_.controller->current().sha256 == action.base_sha256 && parts_.restart->IsOnce())
     parts_.history->WroteBack(action.plan_id, action.base_sha256, result.sha256);
-  watcher_->SetKnown(holds);  // unknown: the next look takes what the file holds for new, the base bytes included
+  watcher_->SetKnown(holds);  // empty: the next look treats the content of the file as new, the base bytes included
   const std::string message = is_written ? "dynamic_on is false in the file now (" + result.method + ")"
                                          : "dynamic_on was not written back: " + result.message;
   base::IgnoreExceptions(

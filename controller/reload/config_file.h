@@ -10,16 +10,16 @@
 #include <memory>
 #include <string>
 
+#include "controller/journal/edit_history.h"
+#include "controller/journal/file_queue.h"
+#include "controller/journal/run_journal.h"
 #include "controller/reload/config_writer.h"
-#include "controller/reload/edit_history.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/edit_reporter.h"
-#include "controller/reload/file_queue.h"
 #include "controller/reload/ordered_edit.h"
 #include "controller/reload/plan_controller.h"
 #include "controller/reload/resampler.h"
 #include "controller/reload/restart_guard.h"
-#include "controller/reload/run_journal.h"
 #include "controller/watch/watcher.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
@@ -43,8 +43,8 @@ class ConfigFile {
     EditPipeline* pipeline = nullptr;
     RestartGuard* restart = nullptr;
     Resampler* resampler = nullptr;
-    RunJournal* journal = nullptr;
-    EditHistory* history = nullptr;
+    journal::RunJournal* journal = nullptr;
+    journal::EditHistory* history = nullptr;
     EditReporter* reports = nullptr;
   };
 
@@ -62,7 +62,7 @@ class ConfigFile {
   void Refresh();
   // Looks at the file, then calls `then`.
   void LookNow(std::function<void()> then);
-  // The next look takes what the file holds for new, whatever it is.
+  // The next look treats the content of the file as new.
   void LookAgain();
   void Stop();
 
@@ -72,7 +72,7 @@ class ConfigFile {
   bool idle() const { return work_.idle(); }
   // At the file. Any thread.
   uint64_t looks(watch::LookCause cause) const { return looks_[static_cast<size_t>(cause)]; }
-  std::string watch_mode() const { return watcher_ ? watcher_->mode() : std::string(); }  // empty: nobody watches
+  std::string watch_mode() const { return watcher_ ? watcher_->mode() : std::string(); }  // empty: it is not watched
   // The config that the file holds; null: unusable, or not read yet.
   std::shared_ptr<const config::Config> Config();
 
@@ -92,7 +92,7 @@ class ConfigFile {
   const Options& options_;
   const Dependencies parts_;
   std::unique_ptr<watch::Watcher> watcher_;
-  FileQueue work_;
+  journal::FileQueue work_;
   ConfigWriter writer_;
   OrderedStep ordered_step_;
   int looks_awaited_ = 0;

@@ -23,7 +23,7 @@ writeback::WriteBackResult Edited(const std::string& path) {
 
 }  // namespace
 
-ConfigWriter::ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files,
+ConfigWriter::ConfigWriter(boost::asio::io_context& loop, journal::FileQueue* file_work, base::FileSystem* files,
                            std::string config_path, std::function<void(const Finding&)> report)
     : file_work_(file_work),
       files_(files),
@@ -102,7 +102,7 @@ void ConfigWriter::Make(Change change, Then then) {
       });
 }
 
-// What a look throws is no reason not to look again.
+// A look that throws does not end the looks.
 void ConfigWriter::Look(std::function<Looked(Displaced*)> look) noexcept {
   try {
     const auto looked = std::make_shared<Looked>();

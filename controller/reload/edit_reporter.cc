@@ -22,8 +22,8 @@ Event EventAbout(EventKind kind, const std::string& sha256, const std::string& t
 
 }  // namespace
 
-EditReporter::EditReporter(RunMode mode, std::string config_path, const PlanController* controller, RunJournal* journal,
-                           EditHistory* history, std::function<void(Event)> emit)
+EditReporter::EditReporter(RunMode mode, std::string config_path, const PlanController* controller,
+                           journal::RunJournal* journal, journal::EditHistory* history, std::function<void(Event)> emit)
     : mode_(mode),
       config_path_(std::move(config_path)),
       controller_(controller),

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "controller/reload/edit_history.h"
+#include "controller/journal/edit_history.h"
+#include "controller/journal/run_journal.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/machine.h"
 #include "controller/reload/plan_agreement.h"
-#include "controller/reload/run_journal.h"
 #include "controller/reload/run_mode.h"
 #include "src/config/config.h"
 #include "stepwatch/event.h"
@@ -27,8 +27,8 @@ class PlanController;
 class EditReporter final : public PlanAgreement::Reporter {
  public:
   // The pointers outlive the reporter; the controller may be made after it.
-  EditReporter(RunMode mode, std::string config_path, const PlanController* controller, RunJournal* journal,
-               EditHistory* history, std::function<void(Event)> emit);
+  EditReporter(RunMode mode, std::string config_path, const PlanController* controller, journal::RunJournal* journal,
+               journal::EditHistory* history, std::function<void(Event)> emit);
 
   void Emit(Event event) { emit_(std::move(event)); }
   void Emit(EventKind kind, std::string message, PlanId plan_id = 0) override;
@@ -66,8 +66,8 @@ class EditReporter final : public PlanAgreement::Reporter {
   const RunMode mode_;
   const std::string config_path_;
   const PlanController* const controller_;
-  RunJournal* const journal_;
-  EditHistory* const history_;
+  journal::RunJournal* const journal_;
+  journal::EditHistory* const history_;
   const std::function<void(Event)> emit_;
   RefreshOutcome outcome_ = RefreshOutcome::kUnchanged;
   std::string fault_;

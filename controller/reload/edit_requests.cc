@@ -69,7 +69,7 @@ void EditRequests::OrderOverride(const EditOrder& order, const OnOrdered& then) 
   AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
 }
 
-// Compiled on the executor, by a pipeline of its own and the same sites: nothing that runs is touched.
+// Compiled on the executor, by a pipeline of its own and the same sites: the running plan is not touched.
 void EditRequests::TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number) {
   const auto outcome = std::make_shared<OrderOutcome>();
   const auto pipeline = std::make_shared<EditPipeline>(*parts_.pipeline);

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
+#include "controller/journal/edit_history.h"
 #include "controller/reload/agreed_edits.h"
 #include "controller/reload/config_file.h"
-#include "controller/reload/edit_history.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/ordered_edit.h"
 #include "controller/reload/plan_controller.h"
@@ -55,7 +55,7 @@ class EditRequests {
     ConfigFile* file = nullptr;
     RestartGuard* restart = nullptr;
     Resampler* resampler = nullptr;
-    EditHistory* history = nullptr;
+    journal::EditHistory* history = nullptr;
   };
 
   EditRequests(const Options& options, const Dependencies& dependencies)
@@ -70,7 +70,7 @@ class EditRequests {
   // as EditOrder::at_step.
   OverrideResult Override(const std::string& text, const std::optional<output::EditPeer>& peer = std::nullopt,
                           const std::function<void(const std::string& sha256)>& on_accepted = {}, int64_t at_step = 0);
-  // Builds what the file's bytes would lead to if they were these, and throws it away.
+  // Builds the plan of these bytes as if the file held them, and throws it away.
   EditTrial Try(const std::string& text);
   // A verdict that is not known yet stays unknown.
   void Stop() { is_stopped_ = true; }

@@ -38,8 +38,8 @@ struct Verdict {
     kPending,     // not known in time: the ranks still decide, or the file could not be looked at
     kArmed,       // its plan waits for its step
     kRunning,     // its plan is in force, and was before
-    kStopping,    // what is in force ends at the next boundary
-    kOff,         // it asks for nothing, and nothing runs
+    kStopping,    // the plan in force ends at the next boundary
+    kOff,         // it asks for no plan, and none runs
     kRefused,     // by this model, or by a rank
     kSuperseded,  // a newer text was saved
   };
@@ -54,21 +54,21 @@ struct OrderOutcome {
   enum class Kind : uint8_t {
     kDone,        // the file holds the text
     kOverridden,  // the text runs, or is about to, and the file holds another
-    kConflict,    // it holds something else than it should; nothing was changed
+    kConflict,    // the file holds another text than expected; it was not changed
     kEdited,      // another program saved at the same moment; its text stands
-    kInvalid,     // no plan could be made of the text; nothing was changed
-    kUnwritable,  // nothing was changed
-    kNotReader,   // another process of the job reads the file, and nothing was changed
-    kNotNow,      // nor was anything changed; `message` says why
+    kInvalid,     // no plan could be made of the text; the file was not changed
+    kUnwritable,  // the file cannot be changed
+    kNotReader,   // another process of the job reads the file, which was not changed
+    kNotNow,      // the file was not changed; `message` has the reason
   };
 
   Kind kind = Kind::kUnwritable;
   bool is_written = false;   // kDone: false if it held the text before
-  bool is_begun = false;     // kDone, not written: what it asks for was over, or not begun, and is begun again
+  bool is_begun = false;     // kDone, not written: its window was over, or not begun, and begins again
   std::string method;        // see WriteBackResult
   std::string message;       // unless kDone, kOverridden or kNotReader
   TextPlace place;           // kInvalid: as far as it is known
-  std::string found_sha256;  // of what the file held; empty: nothing, or it was not read
+  std::string found_sha256;  // of the content of the file; empty: no file, or it was not read
   std::string sha256;        // of the text
   Verdict verdict;           // kDone, kOverridden
 };
@@ -96,7 +96,7 @@ class OrderedStep {
 Status WhyNoStep(EditIntent intent, int64_t at_step);
 
 // Checks the text as this process would, which compiles `plan_id` of it, then changes the file. Blocking, on the
-// executor of the config. `result`: what was done to the file, if anything was tried.
+// executor of the config. `result`: the change of the file, if one was tried.
 OrderOutcome MakeOrderedEdit(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
                              base::FileSystem& files, writeback::WriteBackResult* result);
 

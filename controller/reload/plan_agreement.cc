@@ -95,7 +95,7 @@ std::shared_ptr<agree::Questions> PlanAgreement::MakeQuestions(const Options& op
   dependencies.now = [] { return std::chrono::steady_clock::now(); };
   dependencies.post = [mailbox = mailbox_](std::function<void()> work) { mailbox->Post(std::move(work)); };
   dependencies.wake_at = [this](agree::Time time) { question_timer_.At(time, [this] { questions_->Advance(); }); };
-  dependencies.announce = [this](int64_t number) { coordinator_->TellAsked(number); };
+  dependencies.announce = [this](int64_t number) { coordinator_->AnnounceQuestion(number); };
   return std::make_shared<agree::Questions>(std::move(settings), options.store, host, std::move(dependencies));
 }
 
@@ -215,7 +215,7 @@ void PlanAgreement::Settle(const agree::Settled& settled) {
   if (settled.proposal.change.deed == agree::Deed::kSampling && !decision.commit && !settled.retries)
     return delegates_.samplings->OnSamplingRejected(decision);
   if (settled.proposal.change.deed != agree::Deed::kEdit) return;
-  // Without a vote the commit here may come later than the one for the job; it takes what waits.
+  // Without a vote the commit here may come later than the one for the job; it takes the plan that waits.
   if (!settled.retries && !decision.commit) DiscardWaiting(settled.ticket);
   DiscardOlder(decision.commit ? settled.ticket : tickets_);
   if (settled.retries || decision.commit || settled.ticket != tickets_) return;
@@ -283,7 +283,7 @@ std::unique_ptr<step::PendingPlan> PlanAgreement::TakeBuilt(const std::shared_pt
   return std::move(built_->plan);
 }
 
-// The other ranks go over, so this one has to: what fails for want of memory is tried until it succeeds.
+// The other ranks go over, so this one has to: a commit that fails for want of memory is tried until it succeeds.
 void PlanAgreement::Commit(const agree::Proposal& proposal) {
   try {
     if (proposal.change.deed == agree::Deed::kSampling)
@@ -313,7 +313,7 @@ void PlanAgreement::CommitOwn(const agree::Proposal& proposal) {
   waiting_.erase(ours);
 }
 
-// What came before it has begun on all ranks, so the window in force is the same.
+// Earlier changes have begun on all ranks, so the window in force is the same.
 void PlanAgreement::CommitPause(const agree::Proposal& proposal) {
   const int64_t late = begun() + 1 - proposal.at_step;
   delegates_.on_pause_agreed(proposal.change.deed == agree::Deed::kPause, proposal.at_step);
@@ -345,7 +345,7 @@ void PlanAgreement::Place(std::unique_ptr<step::PendingPlan>&& plan, const agree
   const std::string when = is_local ? "" : ", from step " + std::to_string(plan->at_step);
   delegates_.edits->PutInSlot(std::move(plan));
   if (armed) {
-    if (committing_ != nullptr) Release();  // nobody need wait at the gate for what comes after
+    if (committing_ != nullptr) Release();  // later plans need no wait at the gate
     delegates_.edits->ReportArmed(*armed, when);
   }
   if (late > 0) base::IgnoreExceptions([&] { ReportLate(proposal, late, armed ? armed->layout.plan_id : 0); });
@@ -411,7 +411,7 @@ void PlanAgreement::LeaderIsSilent(std::chrono::milliseconds time) {
           "there too, edits reach no rank");
 }
 
-void PlanAgreement::LeaderIsForeign(const std::string& why) {
+void PlanAgreement::LeaderIsIncompatible(const std::string& why) {
   delegates_.reporter->Emit(EventKind::kDegraded, why + ". Until they do, edits reach no rank");
 }
 

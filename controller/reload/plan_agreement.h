@@ -76,7 +76,7 @@ class PlanAgreement final : private agree::RankDelegate {
     virtual void EndFault() = 0;
   };
 
-  // The parts of this rank that carry out what the ranks decide.
+  // The parts of this rank that carry out the decisions of the ranks.
   struct Delegates {
     Edits* edits = nullptr;
     Samplings* samplings = nullptr;
@@ -95,7 +95,7 @@ class PlanAgreement final : private agree::RankDelegate {
   ~PlanAgreement() override;
 
   void Enter();
-  // Nothing is agreed on after this; a step thread that waits goes on.
+  // No change is agreed on after this; a step thread that waits continues.
   void Leave();
 
   const std::string& incarnation() const { return settings_.incarnation; }
@@ -123,8 +123,8 @@ class PlanAgreement final : private agree::RankDelegate {
   // Rank 0: the pause (true), or its end, that is undecided.
   std::optional<bool> pausing() const;
 
-  // Rank 0: proposes that the window in force, which came from `running`, goes on under a plan of this id, with what
-  // `sampling` says. Nothing is undecided.
+  // Rank 0: proposes that the window in force, which came from `running`, continues under a plan of this id, with
+  // `sampling`. No change is undecided.
   void ProposeSampling(const std::string& sampling, PlanId plan_id, const Edit& running);
   // Rank 0: a sampling is undecided; an edit or a pause may take its place.
   bool is_resampling() const { return coordinator_->undecided() == agree::Deed::kSampling; }
@@ -135,7 +135,7 @@ class PlanAgreement final : private agree::RankDelegate {
   void DiscardBuilt() { built_.reset(); }
 
   // This rank has written all rows of the plan.
-  void ReportWritten(PlanId plan_id) { coordinator_->TellWritten(AgreedId(plan_id)); }
+  void ReportWritten(PlanId plan_id) { coordinator_->ReportWritten(AgreedId(plan_id)); }
   // Rank 0: writes back when all ranks have written their rows, after 30 s at the latest, and when this rank leaves;
   // not at all if a new edit comes before.
   void WriteBackWhenWritten(const WriteBack& action);
@@ -165,7 +165,7 @@ class PlanAgreement final : private agree::RankDelegate {
   void Join(const std::string& run_id) override;
   void StoreChanged(const Status& status) override;
   void LeaderIsSilent(std::chrono::milliseconds time) override;
-  void LeaderIsForeign(const std::string& why) override;
+  void LeaderIsIncompatible(const std::string& why) override;
   void Asked(const agree::Incarnation& session, int64_t number) override;
 
   std::shared_ptr<agree::Questions> MakeQuestions(const Options& options, agree::QuestionHost* host);

@@ -42,6 +42,8 @@ void PlanController::Feed(const Input& input) {
           [this](const auto& each) {
             if constexpr (kIsReport<std::decay_t<decltype(each)>>)
               IgnoreExceptions([&] { Report(each); });
+            else if constexpr (std::is_same_v<decltype(each), const WriteBack&>)
+              callbacks_.write_back(each);
             else
               Perform(each);
           },

@@ -1,4 +1,4 @@
-// Feeds the reload state machine and performs what it decides about plans: compiled plans become pending plans, which
+// Feeds the reload state machine and performs its decisions about plans: compiled plans become pending plans, which
 // wait in the slot of the step thread, at once or when the ranks of the job have agreed. Loop thread only.
 #pragma once
 
@@ -74,7 +74,6 @@ class PlanController {
   void Perform(const ContinueWindow& action);
   void Perform(const PublishStop& action);
   void Perform(const SetPause& action);
-  void Perform(const WriteBack& action) { callbacks_.write_back(action); }
   std::unique_ptr<step::PendingPlan> PendingOf(PlanId plan_id);
 
   const RunMode mode_;

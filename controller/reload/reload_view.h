@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "controller/budget/budget_keeper.h"
 #include "src/plan/plan.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
-#include "stepwatch/site_kind.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::reload {
@@ -43,30 +43,19 @@ struct EditTrial {
   int64_t rows_per_step = 0;
 };
 
-// The budget of the plan in force, or armed, and how it is kept.
-struct BudgetView {
-  double percent = 0;
-  std::string why_not;  // why nothing is lowered in this job; empty: it is
-  int64_t factor = 1;   // on the config's step_interval
-  std::vector<SiteKind> left_out;
-  std::optional<double> spent_percent;  // lately; nothing: no collected step of it has ended
-  uint64_t decisions = 0;
-  std::string last_decision;
-};
-
 struct ReloadView {
   std::string run_id;                // of the job, once this rank knows it
   std::string incarnation;           // of this process among the ranks; empty: it shares no store with them
-  std::string file_sha256;           // what the file held at the last look; empty: not read yet
+  std::string file_sha256;           // of the content at the last look; empty: not read yet
   std::optional<Status> refusal;     // of those bytes
-  std::string not_begun;             // why what the file asks for is not begun; empty: it is
+  std::string not_begun;             // why the window of the file is not begun; empty: it is
   std::string file_trouble;          // the file is missing or unreadable; empty: it is not
-  std::optional<PlanView> in_force;  // what the loop believes to be; the step thread may be a moment ahead
+  std::optional<PlanView> in_force;  // as the loop knows it; the step thread may be a moment ahead
   std::optional<PlanView> armed;
   bool overridden = false;  // the bytes that run, or ran last, override the file: it holds others
   SegmentView segment;      // of the files
-  bool stopping = false;    // what is in force ends at the next boundary
-  std::optional<BudgetView> budget;
+  bool stopping = false;    // the plan in force ends at the next boundary
+  std::optional<budget::BudgetView> budget;
   std::string watch_mode;                         // empty: the file is not watched
   std::shared_ptr<const SiteIndex> sites;         // of the model; null: no model is attached
   std::shared_ptr<const config::Config> in_file;  // that the file holds; null: unusable, or not read yet

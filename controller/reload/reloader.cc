@@ -206,7 +206,7 @@ ReloadView Reloader::View() {
                            &controller_, options_);
   if (state.armed) view.armed = ViewOf(state.armed->plan_id, &controller_, options_);
   const PlanId newest = view.in_force ? view.in_force->plan_id : view.armed ? view.armed->plan_id : 0;
-  if (const Edit* source = controller_.plans().Find(newest)) view.budget = resampler_.View(*source);
+  if (const Edit* source = controller_.plans().Find(newest)) view.budget = resampler_.View(*source->compiled.plan);
   view.stopping = state.stopping;
   view.watch_mode = file_.watch_mode();
   if (controller_.is_attached()) view.sites = pipeline_.shared_sites();

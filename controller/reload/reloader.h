@@ -7,15 +7,16 @@
 #include <memory>
 #include <string>
 
+#include "controller/journal/edit_history.h"
+#include "controller/journal/file_queue.h"
+#include "controller/journal/run_journal.h"
 #include "controller/reload/agreed_edits.h"
 #include "controller/reload/board_reader.h"
 #include "controller/reload/config_file.h"
 #include "controller/reload/disk_guard.h"
-#include "controller/reload/edit_history.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/edit_reporter.h"
 #include "controller/reload/edit_requests.h"
-#include "controller/reload/file_queue.h"
 #include "controller/reload/pause_control.h"
 #include "controller/reload/plan_agreement.h"
 #include "controller/reload/plan_controller.h"
@@ -26,7 +27,6 @@
 #include "controller/reload/restart_guard.h"
 #include "controller/reload/rotation.h"
 #include "controller/reload/row_output.h"
-#include "controller/reload/run_journal.h"
 #include "controller/reload/run_mode.h"
 #include "controller/watch/timer.h"
 #include "src/base/file_system.h"
@@ -70,7 +70,7 @@ class Reloader {
   // Begins a look. Its outcome is known when settled() is true; until then the file is read or written back, or the
   // ranks of the job decide on its content.
   void Refresh();
-  // Takes in what the drain has posted.
+  // Reads the posts of the drain.
   void OnBoard();
   // Called when disk usage crosses a threshold.
   void OnDiskLevel() { disk_.OnLevel(); }
@@ -97,10 +97,10 @@ class Reloader {
   Replanner& replanner() { return replanner_; }
   Resampler& resampler() { return resampler_; }
   const EditReporter& reports() const { return reports_; }
-  RunJournal& journal() { return journal_; }
-  // Touches the files beside the rows, in turn with what is written there.
-  FileQueue& output_work() { return output_work_; }
-  // Null: no other ranks, or they are asked nothing.
+  journal::RunJournal& journal() { return journal_; }
+  // Work on the files beside the rows, in turn with the writes there.
+  journal::FileQueue& output_work() { return output_work_; }
+  // Null: no other ranks, or no questions between them.
   agree::Questions* questions() const { return agreement_ ? agreement_->questions() : nullptr; }
 
  private:
@@ -111,9 +111,9 @@ class Reloader {
   EditPipeline pipeline_;
   std::string run_id_;
   watch::Timer board_timer_;  // of an entry that found no memory
-  FileQueue output_work_;
-  EditHistory history_;
-  RunJournal journal_;
+  journal::FileQueue output_work_;
+  journal::EditHistory history_;
+  journal::RunJournal journal_;
   EditReporter reports_;
   RowOutput output_;
   PlanController controller_;

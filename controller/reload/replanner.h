@@ -52,7 +52,7 @@ class Replanner {
  private:
   // Changes a config; false: it is as wanted. Empty: the plan is left as it is.
   using Change = std::function<bool(config::Config*)>;
-  // What becomes of a plan that goes beyond a limit of the run; `over_limit` says which.
+  // A plan that goes beyond a limit of the run is refused or allowed; `over_limit` has the limit.
   enum class OverLimit : uint8_t { kRefused, kAllowed };
 
   // The newest plan of the window in force: one that continues it may still wait for the boundary. 0: none.

@@ -45,7 +45,7 @@ void Resampler::OnMeasured() {
   for (const drain::StepsMeasured& measured : board_->TakeMeasured()) {
     const Edit* edit = plans_.Find(measured.plan_id);
     if (edit == nullptr || edit->compiled.plan == nullptr) continue;  // its window is over
-    const auto decision = budget_.OnMeasured(measured, *edit, MayResample(measured.plan_id));
+    const auto decision = budget_.OnMeasured(measured, *edit->compiled.plan, MayResample(measured.plan_id));
     if (!mode_.agrees()) {
       if (decision) Resample(measured.plan_id, *decision);
     } else if (mode_.reads_the_file) {
@@ -56,14 +56,14 @@ void Resampler::OnMeasured() {
   ArmAgreed();
 }
 
-// The plan is the one in force, and nothing is on its way to the step thread.
+// The plan is the one in force, and no other is on its way to the step thread.
 bool Resampler::MayResample(PlanId plan_id) const {
   return state_.window && state_.window->plan_id == plan_id && state_.window->continuation == 0 && !state_.armed &&
          !state_.stopping && state_.published.empty() && data_plane_->plans.plan_id() == plan_id && !agreed_ &&
          !controller_->undecided();
 }
 
-void Resampler::Resample(PlanId plan_id, const SamplingGovernor::Decision& decision) {
+void Resampler::Resample(PlanId plan_id, const budget::SamplingGovernor::Decision& decision) {
   const Edit before = plans_.Source(plan_id);
   Edit edit = before;
   edit.sampling = decision.sampling;
@@ -72,14 +72,14 @@ void Resampler::Resample(PlanId plan_id, const SamplingGovernor::Decision& decis
   edit.compiled.warnings.clear();  // they are reported already
   controller_->PutContinuation(Recompiled{}, edit, 0);
   in_slot_ = id;
-  budget_.Follow(decision, before);
-  const std::string text = BudgetKeeper::TextOf(decision, before);
+  budget_.Follow(decision, *before.compiled.plan);
+  const std::string text = budget::BudgetKeeper::TextOf(decision, *before.compiled.plan);
   IgnoreExceptions([&] { journal_->Update(id, [&](output::ManifestPlan& plan) { plan.budget->decision = text; }); });
   IgnoreExceptions([&] { reports_->Emit(EventKind::kNote, text, id); });
 }
 
-// What is no longer in the slot has begun, or its window has ended at the boundary at which it was to begin: the drain
-// tells which.
+// A plan that is no longer in the slot has begun, or its window has ended at the boundary at which it was to begin: the
+// drain reports which.
 void Resampler::Withdraw() {
   if (in_slot_ == 0) return;
   const PlanId id = std::exchange(in_slot_, 0);
@@ -109,7 +109,7 @@ void Resampler::AskForProposals(PlanId plan_id) {
   pace_.Asked();
   const Edit& running = plans_.Source(plan_id);
   try {
-    questions->Ask(BudgetQuestionText(running.sha256, running.sampling), kAnswerTime,
+    questions->Ask(budget::BudgetQuestionText(running.sha256, running.sampling), kAnswerTime,
                    [this, plan_id](const Result<std::vector<agree::RankAnswer>>& answers) {
                      pace_.Answered(std::chrono::steady_clock::now());
                      if (answers.ok()) IgnoreExceptions([&] { OnProposals(plan_id, answers.value()); });
@@ -123,29 +123,30 @@ void Resampler::AskForProposals(PlanId plan_id) {
 void Resampler::OnProposals(PlanId plan_id, const std::vector<agree::RankAnswer>& answers) {
   if (is_stopped_ || !MayResample(plan_id)) return;
   const Edit running = plans_.Source(plan_id);
-  std::vector<BudgetProposal> proposals;
+  std::vector<budget::BudgetProposal> proposals;
   for (const agree::RankAnswer& each : answers)
-    proposals.push_back(each.trouble.empty() ? BudgetProposalFrom(each.text_untrusted) : BudgetProposal());
-  const std::optional<JobDecision> decision = Combine(proposals, running.sampling);
+    proposals.push_back(each.trouble.empty() ? budget::BudgetProposalFrom(each.text_untrusted)
+                                             : budget::BudgetProposal());
+  const std::optional<budget::JobDecision> decision = budget::Combine(proposals, running.sampling);
   if (!decision) return;
   const bool votes = running.parsed.value().config.own.coordination == config::Coordination::kStrict;
-  const std::string why_not = WhyNotDone(proposals, votes);
-  if (!why_not.empty()) return budget_.SetTrouble(why_not, running);
+  const std::string why_not = budget::WhyNotDone(proposals, votes);
+  if (!why_not.empty()) return budget_.SetTrouble(why_not, *running.compiled.plan);
   const PlanId id = state_.next_plan_id;
-  controller_->Feed(Renumbered{id + 1});  // nothing is armed: the id is kept free for it
+  controller_->Feed(Renumbered{id + 1});  // no plan is armed: the id is kept free for it
   controller_->agreement()->ProposeSampling(Encode(*decision), id, running);
 }
 
-BudgetProposal Resampler::Propose(const BudgetQuestion& question) {
+budget::BudgetProposal Resampler::Propose(const budget::BudgetQuestion& question) {
   controller_->FeedBegun();
   const MachinePlan* const window = WindowFrom(question.sha256);
   if (window == nullptr)
-    return {state_.armed && state_.armed->sha256 == question.sha256 ? BudgetProposal::Kind::kStay
-                                                                    : BudgetProposal::Kind::kNone,
+    return {state_.armed && state_.armed->sha256 == question.sha256 ? budget::BudgetProposal::Kind::kStay
+                                                                    : budget::BudgetProposal::Kind::kNone,
             {}};
   const Edit& running = plans_.Source(window->plan_id);
-  if (running.sampling != question.in_force) return {BudgetProposal::Kind::kStay, {}};
-  return budget_.Propose(running);
+  if (running.sampling != question.in_force) return {budget::BudgetProposal::Kind::kStay, {}};
+  return budget_.Propose(*running.compiled.plan);
 }
 
 const MachinePlan* Resampler::WindowFrom(const std::string& sha256) const {
@@ -154,7 +155,7 @@ const MachinePlan* Resampler::WindowFrom(const std::string& sha256) const {
 }
 
 Status Resampler::TrySampling(const agree::Change& change) {
-  const std::optional<JobDecision> decision = JobDecisionFrom(change.bytes);
+  const std::optional<budget::JobDecision> decision = budget::JobDecisionFrom(change.bytes);
   if (!decision) return Status(StatusCode::kInvalid, "the proposal of rank 0 is malformed");
   controller_->FeedBegun();
   const MachinePlan* const window = WindowFrom(change.sha256);
@@ -170,7 +171,7 @@ Status Resampler::TrySampling(const agree::Change& change) {
 // Where edits are taken at a step of each rank's own, the window may not have begun.
 void Resampler::OnSamplingAgreed(const agree::Change& change, int64_t at_step) {
   pace_.BeginAnew();
-  const std::optional<JobDecision> decision = JobDecisionFrom(change.bytes);
+  const std::optional<budget::JobDecision> decision = budget::JobDecisionFrom(change.bytes);
   controller_->FeedBegun();
   const MachinePlan* window = WindowFrom(change.sha256);
   if (window == nullptr && state_.armed && state_.armed->sha256 == change.sha256) window = &*state_.armed;
@@ -186,7 +187,8 @@ void Resampler::OnSamplingRejected(const agree::Decision& decision) {
   if (decision.cause == agree::Cause::kRenumber) {
     if (!state_.armed) controller_->Feed(Renumbered{decision.next_plan_id});
   } else if (state_.window) {
-    IgnoreExceptions([&] { budget_.SetTrouble(agree::AbortText(decision), plans_.Source(state_.window->plan_id)); });
+    IgnoreExceptions(
+        [&] { budget_.SetTrouble(agree::AbortText(decision), *plans_.Source(state_.window->plan_id).compiled.plan); });
   }
 }
 
@@ -210,11 +212,11 @@ void Resampler::ArmAgreed() {
                           "the sampling that the ranks have agreed on cannot be applied on this rank: " + why);
   }
   edit.compiled.warnings.clear();  // they are reported already
-  const SamplingGovernor::Decision& decision = agreed_->decision.decision;
-  const std::string text =
-      fmt::format("{}; the cost on rank {} is decisive, and all ranks follow from step {} on",
-                  BudgetKeeper::TextOf(decision, before), agreed_->decision.rank, agreed_->at_step);
-  if (!agreed_->is_followed) budget_.Follow(decision, before);
+  const budget::SamplingGovernor::Decision& decision = agreed_->decision.decision;
+  const std::string text = fmt::format("{}; the cost on rank {} is decisive, and all ranks follow from step {} on",
+                                       budget::BudgetKeeper::TextOf(decision, *before.compiled.plan),
+                                       agreed_->decision.rank, agreed_->at_step);
+  if (!agreed_->is_followed) budget_.Follow(decision, *before.compiled.plan);
   agreed_->is_followed = true;
   controller_->PutContinuation(Resampled{id}, edit, agreed_->at_step);
   in_slot_ = id;
@@ -222,7 +224,7 @@ void Resampler::ArmAgreed() {
   ReportAgreed(text, is_first);
 }
 
-// Plans begin in the order of their ids. 0: what is armed has the next one, and is decided on first.
+// Plans begin in the order of their ids. 0: the armed plan has the next one, and is decided on first.
 PlanId Resampler::IdForAgreed() const {
   const PlanId agreed = agreed_->plan_id;
   const bool is_free = mode_.reads_the_file ? agreed > state_.window->plan_id : agreed >= state_.next_plan_id;

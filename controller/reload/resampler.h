@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "controller/agree/questions.h"
-#include "controller/reload/budget_keeper.h"
+#include "controller/budget/budget_keeper.h"
+#include "controller/budget/job_budget.h"
+#include "controller/journal/run_journal.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/edit_reporter.h"
-#include "controller/reload/job_budget.h"
 #include "controller/reload/plan_agreement.h"
 #include "controller/reload/plan_controller.h"
-#include "controller/reload/run_journal.h"
 #include "src/drain/status_board.h"
 #include "src/step/data_plane.h"
 #include "stepwatch/options.h"
@@ -33,14 +33,14 @@ class Resampler final : public PlanAgreement::Samplings {
     drain::StatusBoard* board = nullptr;
     PlanController* controller = nullptr;
     EditPipeline* pipeline = nullptr;
-    RunJournal* journal = nullptr;
+    journal::RunJournal* journal = nullptr;
     EditReporter* reports = nullptr;
   };
 
   // `can_ask`: the ranks of the job can ask each other.
   Resampler(const Options& options, RunMode mode, bool can_ask, const Dependencies& dependencies);
 
-  // Takes in what the drain has measured, and changes the sampling if the budget needs it.
+  // Reads the measurements of the drain, and changes the sampling if the budget needs it.
   void OnMeasured();
   // A plan of the budget that waits in the slot does not begin, if it has not yet.
   void Withdraw();
@@ -50,9 +50,9 @@ class Resampler final : public PlanAgreement::Samplings {
   void Drop();
   // The plan of the ranks' decision waits in the slot, or does as soon as no other plan continues the window.
   void ArmAgreed();
-  // What this rank proposes for the budget of its window. Rank 0 asks for it.
-  BudgetProposal Propose(const BudgetQuestion& question);
-  std::optional<BudgetView> View(const Edit& edit) const { return budget_.View(edit); }
+  // This rank's proposal for the budget of its window. Rank 0 asks for it.
+  budget::BudgetProposal Propose(const budget::BudgetQuestion& question);
+  std::optional<budget::BudgetView> View(const plan::Plan& plan) const { return budget_.View(plan); }
   // The plan of a new window is about to be submitted.
   void OnNewWindow() noexcept { pace_.BeginAnew(); }
   // A plan or a stop is about to be put into the slot.
@@ -68,7 +68,7 @@ class Resampler final : public PlanAgreement::Samplings {
  private:
   // A decision of the ranks that has not begun yet.
   struct AgreedSampling {
-    JobDecision decision;
+    budget::JobDecision decision;
     PlanId window = 0;   // the plan that began the window
     PlanId plan_id = 0;  // that all ranks had free
     int64_t at_step = 0;
@@ -78,7 +78,7 @@ class Resampler final : public PlanAgreement::Samplings {
 
   // The plan is the one in force, and no other is on its way to the step thread.
   bool MayResample(PlanId plan_id) const;
-  void Resample(PlanId plan_id, const SamplingGovernor::Decision& decision);
+  void Resample(PlanId plan_id, const budget::SamplingGovernor::Decision& decision);
   // Rank 0: asks all ranks if it is time, for this plan.
   void AskForProposals(PlanId plan_id);
   void OnProposals(PlanId plan_id, const std::vector<agree::RankAnswer>& answers);
@@ -94,10 +94,10 @@ class Resampler final : public PlanAgreement::Samplings {
   PlanRegistry& plans_;
   const MachineState& state_;
   EditPipeline* const pipeline_;
-  RunJournal* const journal_;
+  journal::RunJournal* const journal_;
   EditReporter* const reports_;
-  BudgetKeeper budget_;
-  AskingPace pace_;
+  budget::BudgetKeeper budget_;
+  budget::AskingPace pace_;
   PlanId in_slot_ = 0;  // the newest plan of the budget that was put there; 0: a newer change came
   std::optional<AgreedSampling> agreed_;
   bool is_stopped_ = false;

@@ -50,8 +50,8 @@ bool RestartGuard::IsOnce() const {
   return edit.parsed.ok() && edit.parsed.value().config.own.on_restart == config::OnRestart::kOnce;
 }
 
-// Rank 0 alone looks, and the other ranks begin only what it proposes. Ranks that share no store would each go by what
-// their own disk holds.
+// Rank 0 alone looks, and the other ranks begin only its proposals. Ranks that share no store would each go by the
+// histories on their own disk.
 std::string RestartGuard::WhyNotRemembered() const {
   const RunMode mode = controller_->mode();
   if (!mode.dynamic) return "the job is not in dynamic mode, and only in dynamic mode a window is written back";
@@ -71,7 +71,7 @@ void RestartGuard::OnNewWindow(const plan::Plan& plan) noexcept {
 void RestartGuard::WarnIfForgotten(const plan::Plan& plan) {
   if (plan.config.own.on_restart != config::OnRestart::kOnce || !controller_->mode().reads_the_file) return;
   std::string why = WhyNotRemembered();
-  const RunJournal& journal = *journal_;
+  const journal::RunJournal& journal = *journal_;
   const bool keeps_history = !journal.directory().empty() || journal.is_fixing_directory() ||
                              (plan.rank_writes && plan.layout.format != OutputFormat::kApi);
   if (why.empty() && !keeps_history)

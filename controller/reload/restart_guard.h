@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
-#include "controller/reload/edit_history.h"
+#include "controller/journal/edit_history.h"
+#include "controller/journal/file_queue.h"
+#include "controller/journal/run_journal.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/edit_reporter.h"
-#include "controller/reload/file_queue.h"
 #include "controller/reload/plan_controller.h"
-#include "controller/reload/run_journal.h"
 #include "src/output/history.h"
 #include "stepwatch/options.h"
 
@@ -25,18 +25,18 @@ class RestartGuard {
     PlanController* controller = nullptr;
     EditPipeline* pipeline = nullptr;
     EditReporter* reports = nullptr;
-    RunJournal* journal = nullptr;
-    EditHistory* history = nullptr;
-    FileQueue* output_work = nullptr;
+    journal::RunJournal* journal = nullptr;
+    journal::EditHistory* history = nullptr;
+    journal::FileQueue* output_work = nullptr;
     std::function<void()> look_again;  // at the file, whatever it holds
-    std::function<void()> on_answer;   // the histories were read, and what follows is done; may be empty
+    std::function<void()> on_answer;   // the histories were read, and the edit was fed; may be empty
   };
 
   RestartGuard(const Options& options, Dependencies dependencies);
 
   // The current edit has "on_restart": "once".
   bool IsOnce() const;
-  // An earlier start of the job may have done what the current edit asks for. Only the first bytes that a process sees
+  // An earlier start of the job may have done the window of the current edit. Only the first bytes that a process sees
   // can be those of an earlier start: later ones were saved since.
   bool MayBeDone(EditIntent intent);
   // The hash of the first usable bytes; empty: none were read yet.
@@ -44,14 +44,14 @@ class RestartGuard {
   // Reads the histories on the executor, then feeds the current edit.
   void ReadHistories();
   bool is_reading() const { return reading_ != nullptr; }
-  // The file is looked at anew: what the histories say does not matter any more.
+  // The file is looked at anew: the histories do not matter any more.
   void DropReading() { reading_.reset(); }
 
-  // Begins what the file asks for, which is over or was not begun, because a client requests it. False: there is none.
+  // Begins the window of the file, which is over or was not begun, because a client requests it. False: there is none.
   bool BeginAgain(const std::string& sha256, const output::EditPeer& peer);
   // The machine does not begin the window of the current edit.
   void ReportNotBegun();
-  // Why what the file asks for is not begun; empty: it is.
+  // Why the window of the file is not begun; empty: it is.
   const std::string& not_begun() const { return not_begun_; }
   void ClearNotBegun() noexcept { not_begun_.clear(); }
   // The plan of a new window is about to be submitted.
@@ -73,9 +73,9 @@ class RestartGuard {
   PlanController* const controller_;
   EditPipeline* const pipeline_;
   EditReporter* const reports_;
-  RunJournal* const journal_;
-  EditHistory* const history_;
-  FileQueue* const output_work_;
+  journal::RunJournal* const journal_;
+  journal::EditHistory* const history_;
+  journal::FileQueue* const output_work_;
   const std::function<void()> look_again_;
   const std::function<void()> on_answer_;
   std::shared_ptr<Reading> reading_;  // null: none that matters

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
+#include "controller/journal/run_journal.h"
 #include "controller/reload/edit_reporter.h"
 #include "controller/reload/plan_controller.h"
 #include "controller/reload/reload_view.h"
-#include "controller/reload/run_journal.h"
 #include "src/drain/status_board.h"
 #include "src/step/data_plane.h"
 
@@ -26,7 +26,7 @@ struct RotationVerdict {
 class Rotation {
  public:
   // The pointers outlive it.
-  Rotation(step::DataPlane* data_plane, PlanController* controller, RunJournal* journal, EditReporter* reports)
+  Rotation(step::DataPlane* data_plane, PlanController* controller, journal::RunJournal* journal, EditReporter* reports)
       : data_plane_(data_plane), controller_(controller), journal_(journal), reports_(reports) {}
 
   // Closes the files at the next boundary. It is done when segment().segment is that of the verdict.
@@ -40,7 +40,7 @@ class Rotation {
  private:
   step::DataPlane* const data_plane_;
   PlanController* const controller_;
-  RunJournal* const journal_;
+  journal::RunJournal* const journal_;
   EditReporter* const reports_;
   int64_t requested_ = 1;  // the segment
   SegmentView segment_;

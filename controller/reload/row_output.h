@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "controller/reload/run_journal.h"
+#include "controller/journal/run_journal.h"
 #include "src/drain/drain.h"
 #include "src/output/run_storage.h"
 #include "src/plan/plan.h"
@@ -16,7 +16,7 @@ namespace stepwatch::reload {
 class RowOutput {
  public:
   // All of them outlive the output.
-  RowOutput(const Options& options, output::RunStorage* storage, drain::Drain* drain, RunJournal* journal)
+  RowOutput(const Options& options, output::RunStorage* storage, drain::Drain* drain, journal::RunJournal* journal)
       : options_(options), storage_(storage), drain_(drain), journal_(journal) {}
 
   // Rows of the plan can be written from now on.
@@ -28,7 +28,7 @@ class RowOutput {
   const Options& options_;
   output::RunStorage* const storage_;
   drain::Drain* const drain_;
-  RunJournal* const journal_;
+  journal::RunJournal* const journal_;
   std::shared_ptr<sinks::FormatSink> sink_;  // null: no plan has needed it yet
 };
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "controller/agree/messages.h"
-#include "controller/reload/job_budget.h"
+#include "controller/budget/job_budget.h"
 #include "src/base/sha256.h"
 #include "tests/failing_memory.h"
 #include "tests/reload/process_without_threads.h"
@@ -55,8 +55,8 @@ class Follower {
 
   // The ranks have agreed on it. True: the n-th allocation has failed, and it was not taken; a negative one never does.
   bool Take(int64_t factor, PlanId plan_id, int64_t at_step, int64_t n) {
-    const SamplingGovernor::Decision decision{{factor, {}}, true, 9, 1, {SiteKind::kGradReduced}};
-    const agree::Change change{agree::Mode::kStrict, plan_id, sha256_, Encode(JobDecision{0, decision}),
+    const budget::SamplingGovernor::Decision decision{{factor, {}}, true, 9, 1, {SiteKind::kGradReduced}};
+    const agree::Change change{agree::Mode::kStrict, plan_id, sha256_, Encode(budget::JobDecision{0, decision}),
                                agree::Deed::kSampling};
     has_failed = false;
     if (n >= 0) testing::memory_failure = {testing::Failure::kOnce, n + 1, false};

@@ -1,8 +1,8 @@
-// The budget of a job of ranks: what each rank wants of the sampling, what all of them do then, and when they are
-// asked.
+// The budget of a job of ranks: the proposals of the ranks for the sampling, the decision that follows from them, and
+// when rank 0 asks for them.
 //
-// Values in, values out. Each rank has a governor of its own, and rank 0 asks all of them what they want. The rank
-// whose measuring takes the greatest share of the time decides what is lowered; what is raised suits all.
+// Values in, values out. Each rank has a governor of its own, and rank 0 asks all of them for a proposal. The rank
+// whose measuring takes the greatest share of the time decides on a reduction; an increase suits all.
 #pragma once
 
 #include <chrono>
@@ -12,33 +12,33 @@
 #include <string_view>
 #include <vector>
 
-#include "controller/reload/sampling_governor.h"
+#include "controller/budget/sampling_governor.h"
 #include "src/plan/plan.h"
 
-namespace stepwatch::reload {
+namespace stepwatch::budget {
 
-// What a rank says of its window when it is asked.
+// A rank's answer about its window.
 struct BudgetProposal {
   enum class Kind : uint8_t {
     kMissing,
-    kIncompatible,  // what it said is not understood: it runs another release
-    kNone,          // it has no such window: nothing of it is measured
-    kStay,          // it wants nothing else, or does not know yet
+    kIncompatible,  // its answer is not understood: it runs another release
+    kNone,          // it has no such window, so no cost is measured
+    kStay,          // it proposes no change, or does not know yet
     kChange,        // `decision`
   };
   Kind kind = Kind::kMissing;
   SamplingGovernor::Decision decision;
 };
 
-// What all ranks are to do.
+// The change that all ranks apply.
 struct JobDecision {
-  int rank = 0;  // whose proposal it is
+  int rank = 0;  // that proposed it
   SamplingGovernor::Decision decision;
 };
 
-// `proposals`: by rank. Nothing: the sampling in force stays.
+// `proposals`: by rank. Nullopt: the sampling in force stays.
 std::optional<JobDecision> Combine(const std::vector<BudgetProposal>& proposals, const plan::Sampling& in_force);
-// Why what they proposal cannot be done on all ranks; empty: it can. `votes`: all ranks vote on it before it is done.
+// Why the proposals cannot be applied on all ranks; empty: they can. `votes`: all ranks vote before a change applies.
 std::string WhyNotDone(const std::vector<BudgetProposal>& proposals, bool votes);
 
 // --- texts between ranks, read as untrusted ---
@@ -58,26 +58,26 @@ BudgetProposal BudgetProposalFrom(std::string_view text_untrusted);
 std::string Encode(const JobDecision& decision);
 std::optional<JobDecision> JobDecisionFrom(std::string_view text_untrusted);
 
-// When rank 0 asks: soon when its own governor wants something, and now and then because another rank's may. What came
-// to nothing is asked again after twice as many collected steps, and more time.
+// When rank 0 asks: soon when its own governor proposes a change, and now and then because another rank's may. After a
+// question without a result it asks again after twice as many collected steps, and more time.
 class AskingPace {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   // Collected steps, of rank 0.
-  static constexpr int64_t kOften = 1;  // while rank 0 wants something
+  static constexpr int64_t kOften = 1;  // while rank 0 proposes a change
   static constexpr int64_t kSeldom = 5;
   static constexpr int64_t kMost = 64;
   static constexpr std::chrono::milliseconds kBetween{500};
-  static constexpr int64_t kBetweenMost = 16;  // times kBetween, while rank 0 wants nothing
+  static constexpr int64_t kBetweenMost = 16;  // times kBetween, while rank 0 proposes no change
 
-  // Rank 0 has collected so many steps more, and wants what its governor has decided, if anything.
+  // Rank 0 has collected so many steps more, and proposes the decision of its governor, if there is one.
   void Collected(int64_t steps, const std::optional<SamplingGovernor::Decision>& wants);
   bool IsDue(Time now) const;
   void Asked() { is_asking_ = true; }
-  // All have answered, or were not heard.
+  // All have answered, or their time is over.
   void Answered(Time now);
-  // What was proposed was not done: a rank cannot, or the ranks could not agree in time.
+  // The proposal was not applied: a rank cannot, or the ranks could not agree in time.
   void Refused() { Double(); }
   // Another window, or another sampling.
   void BeginAnew();
@@ -93,4 +93,4 @@ class AskingPace {
   std::optional<Time> answered_;
 };
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::budget

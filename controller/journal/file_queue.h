@@ -13,20 +13,20 @@ namespace boost::asio {
 class io_context;
 }
 
-namespace stepwatch::reload {
+namespace stepwatch::journal {
 
 // Loop thread only.
 class FileQueue {
  public:
   // Owns or shares all that it touches: while a call hangs it outlives everything here.
   using Work = std::function<void()>;
-  // `fault`: Ok, or what the work threw.
+  // `fault`: Ok, or the exception of the work.
   using Then = std::function<void(const Status& fault)>;
 
   // Both outlive the queue.
   FileQueue(boost::asio::io_context& loop, base::IoExecutor& io)
       : io_(io), mailbox_(std::make_shared<watch::LoopMailbox>(loop)) {}
-  // What is under way goes on; nobody hears of it.
+  // Calls under way continue, and their results are dropped.
   ~FileQueue() { mailbox_->Close(); }
   FileQueue(const FileQueue&) = delete;
   FileQueue& operator=(const FileQueue&) = delete;
@@ -34,7 +34,7 @@ class FileQueue {
   // Does `work`, then calls `then` on the loop, in a handler of its own. Throws, with nothing done, if there is no
   // memory or no thread for it, or if too much waits for a call that hangs.
   void Do(Work work, Then then);
-  // Nothing is under way.
+  // No call is under way.
   bool idle() const { return *under_way_ == 0; }
 
  private:
@@ -43,4 +43,4 @@ class FileQueue {
   const std::shared_ptr<int> under_way_ = std::make_shared<int>(0);  // messages hold it weakly: it goes with the queue
 };
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::journal

@@ -1,4 +1,4 @@
-#include "controller/reload/edit_history.h"
+#include "controller/journal/edit_history.h"
 
 #include <unistd.h>
 
@@ -12,11 +12,11 @@
 #include "src/base/mutex.h"
 #include "src/output/history_file.h"
 
-namespace stepwatch::reload {
+namespace stepwatch::journal {
 namespace {
 
 constexpr std::chrono::seconds kBetweenHistoryTries{1};
-// Of a run that writes no files, or whose disk is full. They may hold a text of a megabyte each.
+// For a run that writes no files, or whose disk is full. Lines may hold a text of a megabyte each.
 constexpr size_t kWaitingMax = 64;
 
 std::string Absolute(const std::string& path, base::FileSystem& files) {
@@ -45,7 +45,7 @@ const char* OutcomeOf(step::EndReason reason) {
 
 // The lines that are not on the disk, oldest first. The executor takes all that wait when its turn comes.
 struct EditHistory::Waiting {
-  // True: nobody is on the way to write them, and the caller sees to it.
+  // True: no write is under way, and the caller begins one.
   bool Put(output::HistoryEntry entry) {
     const base::MutexLock lock(&mutex);
     entries.push_back(std::move(entry));
@@ -55,7 +55,7 @@ struct EditHistory::Waiting {
     }
     return !std::exchange(is_expected, true);
   }
-  // False: nothing waits.
+  // False: no line waits.
   bool Expect() {
     const base::MutexLock lock(&mutex);
     is_expected = !entries.empty();
@@ -339,4 +339,4 @@ void EditHistory::WriteLater() {
   });
 }
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::journal

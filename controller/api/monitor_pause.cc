@@ -1,4 +1,4 @@
-// What the control socket asks of a running monitor: to pause, to go on, to begin new files.
+// Requests of the control socket to a running monitor: to pause, to resume, to begin new files.
 #include <memory>
 #include <optional>
 #include <thread>
@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookAgain{2};
 
-// Shared with the loop: it may answer when nobody waits any more.
+// Shared with the loop: it may answer when the caller no longer waits.
 template <class Verdict, class Ask>
 std::optional<Verdict> AskLoop(Monitor::Impl& impl, const Ask& ask, steady_clock::time_point deadline) {
   const auto verdict = std::make_shared<std::optional<Verdict>>();
@@ -63,7 +63,7 @@ control_socket::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseco
     case Asked::kRanks: return is(Outcome::kRanks);
     case Asked::kAsked: break;
   }
-  // What is taken back has not happened, and may be decided already.
+  // An agreed request may already be decided, or taken back before it applied.
   if (verdict->is_agreed && plans.paused() == pause) return is(Outcome::kAsked);
   const auto is_over = [&] { return plans.plan_id() == 0; };
   if (!WaitUntil([&] { return plans.paused() == pause || is_over(); }, deadline))

@@ -1,13 +1,13 @@
 // Decides how much less is collected than the config asks for, so that measuring stays within its budget.
 //
-// Values in, values out: what collected steps have cost, and how long steps take without that; out comes another
-// sampling, or nothing. docs/budget.md says what is held and how.
+// Values in, values out: from the cost of collected steps and the length of steps without it follows another sampling,
+// or none. docs/budget.md describes the rules.
 //
 // The budget is on the mean over all steps, so the interval that it needs is known as soon as the cost of a collected
-// step and the length of a step are: nothing is searched for. Both are means over a window of collected steps, never
+// step and the length of a step are, without a search. Both are means over a window of collected steps, never
 // one step against one step. A first collected step has costs that come once, and is left out; one that stands alone
-// far above the others decides nothing until a second one comes. When the last steps are all above, or all below, all
-// that were before them, the job has changed, and what was before counts no more.
+// far above the others has no effect until a second one comes. When the last steps are all above, or all below, all
+// that were before them, the job has changed, and earlier steps count no more.
 //
 // Lowering is done at once, and with a margin. Raising needs a greater one and waits for some collected steps since
 // the last change, twice as many each time that a raise had to be taken back.
@@ -23,13 +23,13 @@
 #include "src/plan/plan.h"
 #include "src/step/step_cost.h"
 
-namespace stepwatch::reload {
+namespace stepwatch::budget {
 
 using Costs = std::array<double, step::kCostCount>;  // of one collected step, in seconds
 
 class SamplingGovernor {
  public:
-  // On the interval of the config; what is not within the budget then is left out by kinds.
+  // On the interval of the config; if that is not enough for the budget, kinds are left out.
   static constexpr int64_t kFactorMax = 1000;
   // Collected steps that the means are over, and those that a decision needs.
   static constexpr size_t kWindow = 32;
@@ -40,7 +40,7 @@ class SamplingGovernor {
   static constexpr int64_t kHoldDownMax = 1024;
 
   struct Limits {
-    double percent = 1;         // of the training time, which is that of the steps less what measuring took in them
+    double percent = 1;         // of the training time: that of the steps less the measuring in them
     int64_t step_interval = 1;  // of the config
     int64_t longest_every = 1;  // of its groups: so many collected steps pass until all is seen
   };
@@ -54,24 +54,24 @@ class SamplingGovernor {
     bool lowers = false;
     double percent = 0;                    // expected without it
     double percent_then = 0;               // expected with it
-    std::vector<SiteKind> most_expensive;  // of what is collected without it, at most three
+    std::vector<SiteKind> most_expensive;  // that are collected without it, at most three
   };
 
   explicit SamplingGovernor(const Limits& limits);
 
-  // What was measured while this sampling was in force.
+  // A measurement while this sampling was in force.
   void Add(const Measured& measured, const plan::Sampling& sampling);
-  // What is to take the place of the sampling in force, if anything is. Asked again, before more was added, it answers
-  // alike; a decision that is not carried out is simply made again.
+  // The change of the sampling in force, if one is due. Another call before the next Add returns the same; a decision
+  // that is not carried out is made again.
   std::optional<Decision> Decide(const plan::Sampling& in_force) const;
-  // The decision is carried out: what is added from now on comes under it, or is from before it and known by that.
+  // The decision is carried out: later measurements come under it, or are from before it and known by that.
   void Follow(const Decision& decision, const plan::Sampling& in_force);
 
   // Of the last steps, one-time costs and all, in per cent of the training time.
   std::optional<double> spent_percent() const;
-  // Expected of the sampling in force; nothing before enough is known.
+  // Expected of the sampling in force; nullopt before enough is known.
   std::optional<double> percent(const plan::Sampling& in_force) const;
-  // Over the budget although nothing is left to lower.
+  // Over the budget although no reduction is left.
   bool is_exhausted(const plan::Sampling& in_force) const;
   int64_t hold_down() const { return hold_down_; }
 
@@ -104,7 +104,7 @@ class SamplingGovernor {
   const size_t window_min_;
   std::deque<Sample> window_;       // of samplings with the same kinds
   std::vector<SiteKind> left_out_;  // that these are without
-  std::deque<Sample> last_;         // for what is shown
+  std::deque<Sample> last_;         // for spent_percent
   Costs believed_{};                // of kinds that are left out, as they were when they last were not
   int64_t since_change_ = 0;        // collected steps that count
   int64_t hold_down_ = kHoldDown;
@@ -115,4 +115,4 @@ class SamplingGovernor {
 std::string DecisionText(const SamplingGovernor::Decision& decision, const plan::Sampling& in_force, double budget,
                          int64_t step_interval);
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::budget

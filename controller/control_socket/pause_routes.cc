@@ -1,4 +1,4 @@
-#include "controller/control_socket/motion_routes.h"
+#include "controller/control_socket/pause_routes.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // The decision of a job from the budget proposals of its ranks, in all combinations, and the texts between them.
-#include "controller/reload/job_budget.h"
+#include "controller/budget/job_budget.h"
 
 #include <chrono>
 #include <random>
@@ -8,7 +8,7 @@
 
 #include "tests/catch.h"
 
-namespace stepwatch::reload {
+namespace stepwatch::budget {
 namespace {
 
 using Kind = BudgetProposal::Kind;
@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 const plan::Sampling kInForce{10, {SiteKind::kActv}};
 
-BudgetProposal Wish(bool lowers, plan::Sampling sampling, double percent) {
+BudgetProposal Change(bool lowers, plan::Sampling sampling, double percent) {
   return {Kind::kChange, {std::move(sampling), lowers, percent, percent / 2, {SiteKind::kGradReduced}}};
 }
 BudgetProposal Of(Kind kind) {
@@ -29,12 +29,12 @@ const std::vector<BudgetProposal> kProposals = {
     Of(Kind::kIncompatible),
     Of(Kind::kNone),
     Of(Kind::kStay),
-    Wish(true, {20, {SiteKind::kActv}}, 3),
-    Wish(true, {50, {SiteKind::kActv}}, 2),
-    Wish(true, {15, {SiteKind::kActv, SiteKind::kGradReduced}}, 9),
-    Wish(false, {4, {SiteKind::kActv}}, 0.3),
-    Wish(false, {6, {SiteKind::kActv}}, 0.4),
-    Wish(false, {30, {}}, 0.5),
+    Change(true, {20, {SiteKind::kActv}}, 3),
+    Change(true, {50, {SiteKind::kActv}}, 2),
+    Change(true, {15, {SiteKind::kActv, SiteKind::kGradReduced}}, 9),
+    Change(false, {4, {SiteKind::kActv}}, 0.3),
+    Change(false, {6, {SiteKind::kActv}}, 0.4),
+    Change(false, {30, {}}, 0.5),
 };
 
 void CheckCombined(const std::vector<BudgetProposal>& proposals) {
@@ -182,4 +182,4 @@ TEST_CASE("the ranks are asked soon when rank 0 wants something, rarely when nob
 }
 
 }  // namespace
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::budget

@@ -1,5 +1,5 @@
 // The governor over simulated jobs: it stays within the budget, gets there soon, and does not swing.
-#include "controller/reload/sampling_governor.h"
+#include "controller/budget/sampling_governor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 #include "tests/random_seed.h"
 #include "tests/rounds.h"
 
-namespace stepwatch::reload {
+namespace stepwatch::budget {
 namespace {
 
 constexpr SiteKind kActv = SiteKind::kActv, kGrad = SiteKind::kGradReduced, kMoment = SiteKind::kExpAvg;
@@ -316,4 +316,4 @@ TEST_CASE("a decision is told in a sentence with what was, what is and what is e
 }
 
 }  // namespace
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::budget

@@ -1,4 +1,4 @@
-#include "controller/reload/job_budget.h"
+#include "controller/budget/job_budget.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "controller/agree/head_reader.h"
 
-namespace stepwatch::reload {
+namespace stepwatch::budget {
 namespace {
 
 using Decision = SamplingGovernor::Decision;
@@ -19,7 +19,7 @@ constexpr std::string_view kQuestion = "budget";
 constexpr std::string_view kNothing = "-";
 constexpr double kPercentMax = 1e9;
 
-// The proposals for more, or for less, with the ranks whose they are.
+// The proposals for more, or for less, with their ranks.
 std::vector<JobDecision> ProposalsFor(const std::vector<BudgetProposal>& proposals, bool lowers) {
   std::vector<JobDecision> found;
   for (size_t rank = 0; rank < proposals.size(); ++rank)
@@ -49,7 +49,7 @@ JobDecision Lowered(const std::vector<JobDecision>& proposals) {
   return Widest(Greatest(proposals, [](const JobDecision& each) { return each.decision.percent; }), proposals);
 }
 
-// A rank that wants no kind back has not said what it would cost, so then none comes back.
+// A rank that proposes no kind has not reported its cost, so then no kind is added.
 std::optional<JobDecision> Raised(const std::vector<JobDecision>& proposals, const plan::Sampling& in_force) {
   const auto keeps_kinds = std::find_if(proposals.begin(), proposals.end(), [&](const JobDecision& each) {
     return each.decision.sampling.left_out == in_force.left_out;
@@ -233,4 +233,4 @@ void AskingPace::Double() {
   doubled_ = std::min<int64_t>(doubled_ + 1, 6);  // kOften is kMost then
 }
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::budget

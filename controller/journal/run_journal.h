@@ -1,9 +1,9 @@
-// What is written down of a run beside its rows: where its files lie, manifest.json, the model's structure, call
+// Writes the files of a run beside its rows: its directory, manifest.json, the model's structure, call
 // stacks.
 //
-// Loop thread only; the files are touched on the executor, in the order of the calls here. Nothing is created before
+// Loop thread only; the files are touched on the executor, in the order of the calls here. No file is created before
 // the first plan that writes; with the format `api` alone there is neither directory nor manifest. While the run lasts
-// the manifest is written anew every hour, so that its age tells others, who cannot see the process, that it still
+// the manifest is written anew every hour, so that its age shows others, who cannot see the process, that it still
 // runs.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/reload/file_queue.h"
+#include "controller/journal/file_queue.h"
 #include "controller/watch/timer.h"
 #include "src/base/file_system.h"
 #include "src/output/run_record.h"
@@ -28,7 +28,7 @@ namespace boost::asio {
 class io_context;
 }
 
-namespace stepwatch::reload {
+namespace stepwatch::journal {
 
 class RunJournal {
  public:
@@ -47,7 +47,7 @@ class RunJournal {
   bool is_fixing_directory() const { return is_fixing_; }
   const std::string& directory() const { return directory_; }  // empty: not fixed
 
-  // Only before the directory is fixed; afterwards nothing changes.
+  // Only before the directory is fixed; later calls have no effect.
   void SetRunId(const std::string& run_id);
   void SetSites(std::shared_ptr<const SiteIndex> sites) { record_.SetSites(std::move(sites)); }
 
@@ -55,13 +55,13 @@ class RunJournal {
   void AddPlan(const plan::Plan& plan);
   void Update(PlanId plan_id, const std::function<void(output::ManifestPlan&)>& change);
   void AddSegment(output::ManifestSegment segment);
-  // Calls `then` when manifest.json says all that was changed so far: now if it does, later if it is being written, and
+  // Calls `then` when manifest.json contains all changes so far: now if it does, later if it is being written, and
   // in any case after a second. Several are called in the order in which they came. One that throws is called again.
   void AfterSaved(std::function<void()> then);
-  // Nothing waits to be called, and what was published is written.
+  // No call of AfterSaved waits, and all publications are written.
   bool settled() const { return thens_.empty() && publications_ == 0; }
 
-  // A manifest that could not be written is not tried again any more.
+  // A manifest that could not be written is not retried any more.
   void Stop();
 
   // See Monitor.
@@ -106,7 +106,7 @@ class RunJournal {
   watch::Timer retry_timer_;  // of a manifest that was not written
   watch::Timer beat_timer_;
   bool is_stopped_ = false;
-  bool is_failing_ = false;  // the last manifest was not written, and that was told
+  bool is_failing_ = false;  // the last manifest was not written, and that was reported
 };
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::journal

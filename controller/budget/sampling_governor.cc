@@ -1,4 +1,4 @@
-#include "controller/reload/sampling_governor.h"
+#include "controller/budget/sampling_governor.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "stepwatch/site_kind.h"
 
-namespace stepwatch::reload {
+namespace stepwatch::budget {
 namespace {
 
 constexpr double kShareLowered = 0.9;        // of the budget, that a lower sampling is expected to take
@@ -124,7 +124,7 @@ void SamplingGovernor::Trim() {
     for (size_t kept = 0; kept < kShiftSamples;) kept += (--first)->is_first ? 0 : 1;
     window_.erase(window_.begin(), first);
   }
-  // What had to be taken back is judged by so many more the next time.
+  // A raise that had to be taken back waits for so many more the next time.
   const size_t most = std::min(window_min_ * static_cast<size_t>(hold_down_ / kHoldDown), kWindowMax);
   while (window_.size() > most) window_.pop_front();
 }
@@ -299,4 +299,4 @@ std::string DecisionText(const SamplingGovernor::Decision& decision, const plan:
                             decision.percent_then);
 }
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::budget

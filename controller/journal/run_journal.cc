@@ -1,4 +1,4 @@
-#include "controller/reload/run_journal.h"
+#include "controller/journal/run_journal.h"
 
 #include <ctime>
 #include <optional>
@@ -8,10 +8,10 @@
 #include "src/output/run_directory.h"
 #include "src/output/run_files.h"
 
-namespace stepwatch::reload {
+namespace stepwatch::journal {
 namespace {
 
-// For a file system that hangs or is slow: longer than that nobody waits for a manifest.
+// For a file system that hangs or is slow: no call waits longer for a manifest.
 constexpr std::chrono::seconds kPatience{1};
 constexpr std::chrono::milliseconds kEntryAfterFault{100};
 constexpr std::chrono::seconds kBetweenManifestTries{1};
@@ -21,7 +21,7 @@ constexpr std::chrono::hours kBetweenBeats{1};
 
 // A manifest that has not been begun when the next one comes is not written: the newer one takes its place.
 struct RunJournal::Waiting {
-  // True if nothing waited: the caller sees to it that somebody calls Take.
+  // True if no manifest waited: the caller has Take called.
   bool Put(output::Manifest manifest, uint64_t version) {
     const base::MutexLock lock(&mutex);
     newest_version = version;
@@ -82,7 +82,7 @@ void RunJournal::Fix(std::string directory) {
 
 void RunJournal::SaveHourly() {
   beat_timer_.After(kBetweenBeats, [this] {
-    SaveHourly();  // first: what throws here comes again
+    SaveHourly();  // first: if this throws, the call comes again
     Save();
   });
 }
@@ -160,7 +160,7 @@ void RunJournal::AfterSaved(std::function<void()> then) {
 void RunJournal::CallUpTo(uint64_t version) {
   while (!thens_.empty() && thens_.front().version <= version) {
     AfterVersion next = std::move(thens_.front());
-    thens_.pop_front();  // first: what is called finds it settled
+    thens_.pop_front();  // first: the call finds the journal settled
     try {
       next.then();
     } catch (...) {
@@ -202,4 +202,4 @@ void RunJournal::ReportSaved(const std::string& key, const Status& fault, const 
   callbacks_.emit(EventKind::kDegraded, key + ": " + saved.message());
 }
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::journal

@@ -1,4 +1,4 @@
-#include "controller/reload/file_queue.h"
+#include "controller/journal/file_queue.h"
 
 #include <chrono>
 #include <exception>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-namespace stepwatch::reload {
+namespace stepwatch::journal {
 namespace {
 
 constexpr std::chrono::milliseconds kAgain{10};
@@ -64,4 +64,4 @@ void FileQueue::Do(Work work, Then then) {
   ++*under_way_;
 }
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::journal

@@ -1,9 +1,8 @@
-// What became of each edit and of each plan, for stepwatch_history.jsonl (src/output/history.h).
+// Writes the results of each edit and each plan to stepwatch_history.jsonl (src/output/history.h).
 //
 // Loop thread only; the files are touched on the executor, in the order of the calls here. In a job of ranks, rank 0
-// alone writes. Nothing is written before the run has a directory: what happened until then waits in memory. What
-// cannot be written is told once and tried again. Nothing here fails: a history that has no memory for a line has a
-// gap.
+// alone writes. Lines wait in memory until the run has a directory. A failed write is reported once and retried. No
+// call here fails: a history that has no memory for a line has a gap.
 #pragma once
 
 #include <functional>
@@ -12,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "controller/reload/file_queue.h"
+#include "controller/journal/file_queue.h"
 #include "controller/watch/file_snapshot.h"
 #include "controller/watch/timer.h"
 #include "src/base/file_system.h"
@@ -25,7 +24,7 @@ namespace boost::asio {
 class io_context;
 }
 
-namespace stepwatch::reload {
+namespace stepwatch::journal {
 
 class EditHistory {
  public:
@@ -35,31 +34,31 @@ class EditHistory {
   EditHistory(const Options& options, boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files,
               Emit emit);
 
-  // What happened until now is written there, and what happens from now on.
+  // All lines so far are written there, and all later ones.
   void SetDirectory(const std::string& directory) noexcept;
-  // Only before the directory is fixed; afterwards nothing changes.
+  // Only before the directory is fixed; later calls have no effect.
   void SetRunId(const std::string& run_id) noexcept;
 
   // The next bytes that are seen are this peer's, if they are these: it has sent them through the control socket.
   void Expect(const std::string& sha256, const output::EditPeer& peer) noexcept;
   // The file holds new bytes. `old_sha256`: those that it held before.
   void Seen(const watch::FileSnapshot& snapshot, const std::string& old_sha256) noexcept;
-  // Who sent the bytes that were seen last; nothing: they were saved in the file.
+  // The sender of the bytes that were seen last; nullopt: they were saved in the file.
   const std::optional<output::EditPeer>& seen_peer() const { return seen_.peer; }
-  // Somebody gave new bytes. `is_override`: the file holds others.
+  // A client overrides the file with new bytes. `is_override`: the file holds others.
   void Overridden(const std::string& sha256, const std::string& text, const std::string& old_sha256,
                   const std::optional<output::EditPeer>& peer, bool is_override) noexcept;
   // The bytes that were seen last are begun again because this peer asks for it.
   void AskedAgain(const output::EditPeer& peer) noexcept;
   // They are not begun: an earlier start of the job has done their window, up to this step.
   void NotBegun(const std::string& sha256, int64_t step, const std::string& message) noexcept;
-  // The bytes that were seen last ask for nothing, and nothing ran.
+  // The bytes that were seen last ask for no plan, and none ran.
   void Off(const std::string& sha256) noexcept;
   // The write-back at a window's end has put `sha256` in the place of these bytes.
   void WroteBack(PlanId plan_id, const std::string& base_sha256, const std::string& sha256) noexcept;
   // The bytes that were seen last are refused: here, or by a rank of the job.
   void Refused(const std::string& sha256, const TextPlace& place, const std::string& message) noexcept;
-  // The ranks did not agree on them. Told once for each edit: it is proposed again and again.
+  // The ranks did not agree on them. Recorded once for each edit: it is proposed again and again.
   void Aborted(PlanId plan_id, const std::string& message) noexcept;
   // They end the window of this plan; 0: of one that is not known to have begun.
   void Stopping(PlanId plan_id, const std::string& sha256) noexcept;
@@ -76,7 +75,7 @@ class EditHistory {
   // The config file that the lines name.
   const std::string& config_path() const { return config_path_; }
 
-  // What could not be written is not tried again any more.
+  // Failed writes are not retried any more.
   void Stop() noexcept;
 
  private:
@@ -114,9 +113,9 @@ class EditHistory {
   std::string directory_;  // empty: not fixed
   Edit seen_;              // the newest
   Edit before_;            // the one before it
-  std::string expected_;   // the hash of what a peer has sent and nobody has seen; empty: nothing
+  std::string expected_;   // the hash of the bytes that a peer has sent and no look has found; empty: none
   output::EditPeer expected_peer_;
-  std::string reported_abort_;    // the hash of the edit whose abort is told
+  std::string reported_abort_;    // the hash of the edit whose abort is recorded
   std::map<PlanId, Plan> plans_;  // armed and not over
   std::shared_ptr<Waiting> waiting_;
   watch::Timer retry_timer_;
@@ -124,4 +123,4 @@ class EditHistory {
   bool is_failing_ = false;
 };
 
-}  // namespace stepwatch::reload
+}  // namespace stepwatch::journal
