@@ -39,9 +39,23 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "controller/watch": (5, ()),
     "controller/writeback": (5, ()),
     "controller/agree": (5, ()),
-    "controller/reload": (5, ("controller/watch", "controller/writeback", "controller/agree")),
+    "controller/journal": (5, ("controller/watch",)),
+    "controller/budget": (5, ("controller/agree",)),
+    "controller/reload": (
+        5,
+        ("controller/watch", "controller/writeback", "controller/agree", "controller/journal", "controller/budget"),
+    ),
     "controller/control_socket": (5, ()),
-    "controller/api": (5, ("controller/watch", "controller/agree", "controller/reload", "controller/control_socket")),
+    "controller/api": (
+        5,
+        (
+            "controller/watch",
+            "controller/agree",
+            "controller/budget",
+            "controller/reload",
+            "controller/control_socket",
+        ),
+    ),
     "src/testing": (5, ("controller/api",)),
     "controller/cli": (
         5,

@@ -17,16 +17,42 @@ constexpr milliseconds kBetweenStoreLooks{60};
 // Polls of ranks that await a decision, over the whole job: no more than one in this time.
 constexpr std::chrono::microseconds kBetweenBusyPolls{50};
 
+void Print(std::ostream& out, const Proposal& proposal) {
+  out << proposal.number << "@" << proposal.at_step << "#" << proposal.change.plan_id;
+  for (const Incarnation& each : proposal.roll) out << "," << each;
+}
+
+void Print(std::ostream& out, const MemberState& member) {
+  out << " member " << member.known << " " << member.applies_at;
+  if (!member.pending) return;
+  out << " ";
+  Print(out, member.pending->proposal);
+  out << " " << member.pending->is_for_us << static_cast<int>(member.pending->phase)
+      << static_cast<int>(member.pending->closing.cause) << "s" << member.pending->closing.step;
+}
+
+void Print(std::ostream& out, const LeaderState& leader) {
+  out << " leader " << leader.number << " " << leader.margin << " " << leader.arriving << " " << leader.ahead << " "
+      << leader.applies_at << " " << (leader.wanted ? leader.wanted->ticket : 0);
+  if (leader.later)
+    out << " later " << leader.later->ticket << "@" << leader.later->not_before << "+" << leader.pace.steps;
+  if (!leader.ballot) return;
+  out << " ";
+  Print(out, leader.ballot->proposal);
+  out << " " << static_cast<int>(leader.ballot->phase) << static_cast<int>(leader.ballot->deciding.cause);
+  for (const bool voted : leader.ballot->has_voted) out << voted;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, RankDelegate* delegate,
                          Dependencies dependencies)
     : settings_(std::move(settings)),
       delegate_(delegate),
-      around_(std::move(dependencies)),
+      dependencies_(std::move(dependencies)),
       store_(std::move(store), settings_.answer_time, ForStore()),
       rings_(store_.listens()),
-      started_(around_.now()),
+      started_(dependencies_.now()),
       written_(settings_.rank, std::max(settings_.world_size, 1)),
       read_votes_(static_cast<size_t>(std::max(settings_.world_size, 1))),
       read_roll_(read_votes_.size()) {
@@ -40,8 +66,8 @@ Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, RankDe
 
 StoreClient::Dependencies Coordinator::ForStore() {
   StoreClient::Dependencies dependencies;
-  dependencies.now = around_.now;
-  dependencies.post = around_.post;
+  dependencies.now = dependencies_.now;
+  dependencies.post = dependencies_.post;
   dependencies.owner = [this]() -> std::shared_ptr<void> {
     return delegate_ == nullptr ? nullptr : weak_from_this().lock();
   };
@@ -69,13 +95,13 @@ void Coordinator::WithdrawDeferred() {
   Feed(LeaderInput(Withdraw{}));
 }
 
-void Coordinator::TellAsked(int64_t number) {
+void Coordinator::AnnounceQuestion(int64_t number) {
   asked_ = number;
   Advance();
 }
 
-void Coordinator::TellWritten(PlanId plan_id) {
-  written_.Tell(plan_id);
+void Coordinator::ReportWritten(PlanId plan_id) {
+  written_.Report(plan_id);
   Advance();
 }
 
@@ -129,13 +155,13 @@ void Coordinator::Advance() {
     AdvanceLeader();
     AdvanceMember();
   }
-  written_.Advance(&store_, SessionKey(), around_.now(), settings_.poll);
+  written_.Advance(&store_, SessionKey(), dependencies_.now(), settings_.poll);
   if (delegate_ == nullptr) return;
   const bool is_busy = busy();
-  if (is_busy && !was_busy_) busy_since_ = around_.now();
+  if (is_busy && !was_busy_) busy_since_ = dependencies_.now();
   was_busy_ = is_busy;
   const bool is_done = !settings_.steers && (is_leader() ? announced_ : !session_.empty());
-  if (!is_done) around_.wake_at(around_.now() + Pause());
+  if (!is_done) dependencies_.wake_at(dependencies_.now() + Pause());
 }
 
 // --- leader ---
@@ -144,7 +170,7 @@ void Coordinator::AdvanceLeader() {
   if (!announced_) return Announce();
   PublishAsked();
   Ring();
-  Feed(LeaderInput(LeaderTick{delegate_->arriving(), around_.now()}));
+  Feed(LeaderInput(LeaderTick{delegate_->arriving(), dependencies_.now()}));
   if (!leader_.ballot) return;
   if (leader_.ballot->phase == BallotPhase::kCalling) CallRoll();
   switch (leader_.ballot->phase) {
@@ -160,8 +186,8 @@ void Coordinator::AdvanceLeader() {
 }
 
 void Coordinator::Announce() {
-  said_ = Latest{session_, 0, settings_.run_id, rings_, 0};
-  store_.Set(&announce_, settings_.prefix + "/latest", Encode(said_), [this](const auto&) {
+  announced_latest_ = Latest{session_, 0, settings_.run_id, rings_, 0};
+  store_.Set(&announce_, settings_.prefix + "/latest", Encode(announced_latest_), [this](const auto&) {
     announced_ = true;
     ++rings_wanted_;
     delegate_->Join(settings_.run_id);
@@ -171,16 +197,16 @@ void Coordinator::Announce() {
 // Two writers of one key: this one waits until a proposal is published, and a proposal until this one is done.
 void Coordinator::PublishAsked() {
   const bool is_publishing = leader_.ballot && leader_.ballot->phase == BallotPhase::kPublishing;
-  if (!tell_asked_.is_out && (is_publishing || said_.asked == asked_)) return;
-  Latest latest = said_;
+  if (!announce_question_.is_out && (is_publishing || announced_latest_.asked == asked_)) return;
+  Latest latest = announced_latest_;
   latest.asked = asked_;
-  store_.Set(&tell_asked_, settings_.prefix + "/latest", Encode(latest), [this, latest](const auto&) {
-    said_ = latest;
+  store_.Set(&announce_question_, settings_.prefix + "/latest", Encode(latest), [this, latest](const auto&) {
+    announced_latest_ = latest;
     ++rings_wanted_;
   });
 }
 
-// What it tells of is in the store already.
+// The news is in the store already.
 void Coordinator::Ring() {
   if (!rings_ || settings_.world_size <= 1 || rings_done_ == rings_wanted_) return;
   std::vector<std::string> bells;
@@ -197,7 +223,7 @@ void Coordinator::CallRoll() {
     for (StoreClient::Request& request : read_roll_) store_.Hurry(&request);
   }
   if (std::find(roll_.is_read.begin(), roll_.is_read.end(), false) == roll_.is_read.end())
-    Feed(LeaderInput(RollCalled{number, roll_.incarnations, delegate_->arriving(), around_.now()}));
+    Feed(LeaderInput(RollCalled{number, roll_.incarnations, delegate_->arriving(), dependencies_.now()}));
   if (leader_.ballot->phase != BallotPhase::kCalling) return;
   std::vector<bool> is_known;
   for (const Incarnation& each : roll_.incarnations) is_known.push_back(!each.empty());
@@ -219,13 +245,13 @@ void Coordinator::PublishBallot() {
   if (!proposal_is_in_store_)
     return store_.Set(&publish_, Key('p', number), Encode(proposal),
                       [this](const auto&) { proposal_is_in_store_ = true; });
-  if (tell_asked_.is_out) return;
+  if (announce_question_.is_out) return;
   const Latest latest{session_, number, settings_.run_id, rings_, asked_};
   store_.Set(&publish_, settings_.prefix + "/latest", Encode(latest), [this, proposal, number, latest](const auto&) {
-    said_ = latest;
+    announced_latest_ = latest;
     proposal_is_in_store_ = false;
     ++rings_wanted_;
-    Feed(LeaderInput(Published{number, around_.now()}));
+    Feed(LeaderInput(Published{number, dependencies_.now()}));
     Feed(MemberInput(Seen{proposal, std::nullopt}));
     // Its text may be long and is not needed any more; nobody waits for this.
     if (number > 1) store_.Set(&clear_, Key('p', number - 1), kVoteOver, [](const auto&) {});
@@ -257,7 +283,7 @@ void Coordinator::AdvanceMember() {
     case MemberPhase::kWaiting:
     case MemberPhase::kPreparing: return;
     case MemberPhase::kVoting:
-      if (is_leader()) {  // it need not write down what only it reads
+      if (is_leader()) {  // only the leader reads its own vote
         Feed(MemberInput(VoteWritten{number}));
         return Feed(LeaderInput(VoteIn{number, settings_.rank, settings_.incarnation}));
       }
@@ -270,8 +296,8 @@ void Coordinator::AdvanceMember() {
   }
 }
 
-// What this rank closes the proposal with. The leader knows whose votes are missing: a rank without a monitor never
-// votes, and nothing else would tell that it is that rank on which all wait.
+// The decision with which this rank closes the proposal. The leader adds which votes are missing: a rank without a
+// monitor never votes, and no other message names it.
 Decision Coordinator::Closing() const {
   Decision closing = member_.pending->closing;
   if (closing.cause != Cause::kLate || !leader_.ballot) return closing;
@@ -285,7 +311,7 @@ Decision Coordinator::Closing() const {
 void Coordinator::OnDecision(int64_t number, const std::string& text_untrusted) {
   if (text_untrusted.empty()) return;  // none yet
   std::optional<Decision> decision = DecisionFrom(text_untrusted);
-  // Not ours, and for all ranks the same: an abort.
+  // Unreadable for all ranks alike: an abort.
   if (!decision)
     decision = Decision{false, Cause::kSilent, settings_.rank, 0, "the decision in the store is unreadable", 0};
   Feed(MemberInput(Learned{number, *decision}));
@@ -299,7 +325,7 @@ void Coordinator::LookForProposals() {
   store_.Get(
       &read_latest_, settings_.prefix + "/latest", [this](const auto& text) { OnLatest(text.value_or("")); },
       IdlePoll());
-  if (!latest_) return TellOfSilence();
+  if (!latest_) return ReportSilence();
   const bool is_new = latest_->session != session_;
   // A newer proposal, or a new leader, means that the proposal before it is decided, or has to be, under its own keys.
   if (member_.pending && (is_new || latest_->number > member_.known)) Feed(MemberInput(agree::Settle{}));
@@ -318,21 +344,21 @@ void Coordinator::OnLatest(const std::string& text_untrusted) {
   std::optional<Latest> latest = LatestFrom(text_untrusted);
   if (!latest) {
     const std::string why = OtherVersion(text_untrusted);
-    if (!why.empty() && !std::exchange(is_silence_told_, true)) delegate_->LeaderIsForeign(why);
+    if (!why.empty() && !std::exchange(is_silence_reported_, true)) delegate_->LeaderIsIncompatible(why);
     return;
   }
   const bool is_news = latest_ && (latest->session != latest_->session || latest->number > latest_->number ||
                                    latest->asked > latest_->asked);
-  if (is_news && !std::exchange(has_rung_, false)) bell_is_deaf_ = true;  // until it rings again
+  if (is_news && !std::exchange(has_rung_, false)) bell_is_unreachable_ = true;  // until it rings again
   latest_ = std::move(latest);
 }
 
-// While a bell cannot be heard the rank polls.
+// While its bell is unreachable the rank polls.
 void Coordinator::ListenForBell() {
   if (store_.listens())
     store_.Listen(&listen_, BellKey(settings_.rank), [this] {
       has_rung_ = true;
-      bell_is_deaf_ = false;
+      bell_is_unreachable_ = false;
       store_.Hurry(&read_latest_);
       store_.Hurry(&read_outcome_);
     });
@@ -340,9 +366,9 @@ void Coordinator::ListenForBell() {
   if (had_bell && !had_bell_) store_.Hurry(&read_latest_);
 }
 
-void Coordinator::TellOfSilence() {
-  if (!settings_.steers || is_silence_told_ || around_.now() - started_ < settings_.vote_time) return;
-  is_silence_told_ = true;
+void Coordinator::ReportSilence() {
+  if (!settings_.steers || is_silence_reported_ || dependencies_.now() - started_ < settings_.vote_time) return;
+  is_silence_reported_ = true;
   delegate_->LeaderIsSilent(settings_.vote_time);
 }
 
@@ -350,7 +376,7 @@ void Coordinator::Follow(const Latest& latest) {
   session_ = latest.session;
   store_.IgnoreOldAnswers();
   is_enrolled_ = false;
-  // What was before this rank came is not for it, except the newest, if that is not decided yet.
+  // Proposals from before this rank came are not for it, except the newest, if that is undecided.
   member_.known = std::max<int64_t>(latest.number - 1, 0);
   next_decision_.reset();
   asked_ = latest.asked;
@@ -358,13 +384,13 @@ void Coordinator::Follow(const Latest& latest) {
   delegate_->Join(latest.run_id);
 }
 
-// The roll keeps the newest word of a rank: to come twice does no harm.
+// The roll keeps the newest word of a rank: enrolling twice is harmless.
 void Coordinator::Enrol() {
   store_.Enter(&enrol_, SessionKey() + "/r", settings_.rank, settings_.incarnation,
                [this](const auto&) { is_enrolled_ = true; });
 }
 
-// Proposals that were over before this rank looked are taken in turn, so that it tells of every abort.
+// Proposals that were over before this rank looked are followed in turn, so that it reports every abort.
 void Coordinator::FetchNext() {
   const int64_t number = member_.known + 1;
   const bool is_over = number < latest_->number;
@@ -409,7 +435,7 @@ milliseconds Coordinator::Pause() const {
 
 // Without a bell a third of a step is soon enough: two steps and more lie between a proposal and its step.
 milliseconds Coordinator::IdlePoll() {
-  const Time now = around_.now();
+  const Time now = dependencies_.now();
   if (has_bell()) return std::max(settings_.look, kBetweenStoreLooks * settings_.world_size);
   if (!latest_) {
     const auto age = std::chrono::duration_cast<milliseconds>(now - started_);
@@ -425,21 +451,52 @@ milliseconds Coordinator::IdlePoll() {
   return std::clamp(step_time_ / 3, settings_.poll, std::max(settings_.poll, settings_.poll_max));
 }
 
-// What takes long is asked for less and less often.
+// The longer a change takes, the less often its keys are read.
 milliseconds Coordinator::BusyPoll() const {
-  const auto age = was_busy_ ? std::chrono::duration_cast<milliseconds>(around_.now() - busy_since_) : milliseconds(0);
+  const auto age =
+      was_busy_ ? std::chrono::duration_cast<milliseconds>(dependencies_.now() - busy_since_) : milliseconds(0);
   return std::clamp(age / 8, settings_.busy_poll, std::max(settings_.busy_poll, settings_.poll_max));
 }
 
-// For what every rank asks.
+// For keys that every rank reads.
 milliseconds Coordinator::SharedBusyPoll() const {
   return std::max(BusyPoll(), std::chrono::duration_cast<milliseconds>(kBetweenBusyPolls * settings_.world_size));
 }
 
-// The leader's bell tells of the decision. A rank that reaches the step before it hears the bell asks by itself.
+// The leader rings its bell for the decision. A rank that reaches the step before the bell rings reads by itself.
 milliseconds Coordinator::OutcomePoll() const {
   if (is_leader()) return BusyPoll();
   return has_bell() ? std::max(SharedBusyPoll(), settings_.poll_max) : SharedBusyPoll();
+}
+
+// Two coordinators with the same text, store and clock go on alike.
+std::string Coordinator::StateText() const {
+  std::ostringstream out;
+  const Time now = dependencies_.now();
+  const auto print = [&](const StoreClient::Request& request) {
+    const bool is_late = now - request.asked >= settings_.answer_time;
+    out << (request.is_out ? (is_late ? "late" : "out") : "") << (request.hurries ? "!" : "")
+        << (now < request.not_before ? "-" : ".");
+  };
+  out << session_ << " " << announced_ << proposal_is_in_store_ << is_enrolled_ << next_was_over_
+      << bell_is_unreachable_ << had_bell_ << has_rung_;
+  if (latest_) out << " latest " << latest_->session << " " << latest_->number;
+  if (next_decision_) out << " next " << next_decision_->commit << next_decision_->rank;
+  Print(out, member_);
+  for (const StoreClient::Request* request :
+       {&read_latest_, &read_proposal_, &read_decision_, &write_vote_, &read_outcome_, &close_, &enrol_, &listen_})
+    print(*request);
+  if (!is_leader()) return out.str();
+  Print(out, leader_);
+  if (leader_.ballot) out << (now - leader_.ballot->opened > leader_.vote_time ? " long" : "");
+  out << " roll " << roll_.number;
+  for (size_t rank = 0; rank < roll_.incarnations.size(); ++rank)
+    out << "," << roll_.incarnations[rank] << roll_.is_read[rank];
+  out << " rings " << rings_wanted_ << "-" << rings_done_;
+  for (const StoreClient::Request* request : {&decide_, &announce_, &publish_, &clear_, &ring_}) print(*request);
+  for (const StoreClient::Request& request : read_votes_) print(request);
+  for (const StoreClient::Request& request : read_roll_) print(request);
+  return out.str();
 }
 
 }  // namespace stepwatch::agree

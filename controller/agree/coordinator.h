@@ -10,8 +10,8 @@
 //   SESSION/w/PLAN  who has written all rows of the plan                a word of each rank
 //
 // A rank whose store listens waits for its bell alone and makes hardly a request while nothing happens. A bell is a
-// hint, as an event of inotify is: what it tells of is read from the other keys, and these are looked at now and then
-// anyway. Without a bell a rank polls `latest`.
+// hint, as an event of inotify is: the news is read from the other keys, which are also looked at now and then without
+// a bell. Without a bell a rank polls `latest`.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@
 
 namespace stepwatch::agree {
 
-// What the coordinator steers on its rank.
+// The rank that a coordinator steers.
 class RankDelegate {
  public:
   virtual ~RankDelegate() = default;
@@ -55,10 +55,10 @@ class RankDelegate {
   virtual void Join(const std::string& run_id) = 0;
   // The store fails, with the reason; or Ok: it answers again.
   virtual void StoreChanged(const Status& status) = 0;
-  // On other ranks than the leader, once: nothing was heard of it for so long, and edits come from it alone.
+  // On other ranks than the leader, once: no message of it has arrived for so long, and edits come from it alone.
   virtual void LeaderIsSilent(std::chrono::milliseconds time) = 0;
   // On other ranks than the leader, once: its messages are of another version, and nothing can be agreed on.
-  virtual void LeaderIsForeign(const std::string& why) { (void)why; }
+  virtual void LeaderIsIncompatible(const std::string& why) { (void)why; }
   // On other ranks than the leader: the leader of this session, whom the rank follows, has asked so many questions.
   virtual void Asked(const Incarnation& session, int64_t number) { (void)session, (void)number; }
 };
@@ -115,10 +115,11 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   // Leader: it is not wanted any more.
   void WithdrawDeferred();
   // Leader: there is a new question to all ranks, whose number they are to know.
-  void TellAsked(int64_t number);
+  void AnnounceQuestion(int64_t number);
   // This rank has written all rows of the plan.
-  void TellWritten(PlanId plan_id);
-  // Leader: calls `then` once every other rank has told that of the plan, or at the deadline; replaces an earlier wish.
+  void ReportWritten(PlanId plan_id);
+  // Leader: calls `then` once every other rank has reported that of the plan, or at the deadline; replaces an earlier
+  // call.
   void AwaitWritten(PlanId plan_id, Time deadline, std::function<void()> then);
   // Does what is due.
   void Advance();
@@ -154,13 +155,13 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   agree::Decision Closing() const;
   void LookForProposals();
   void ListenForBell();
-  void TellOfSilence();
+  void ReportSilence();
   void OnLatest(const std::string& text_untrusted);
   void Follow(const Latest& latest);
   void Enrol();
   void FetchNext();
   void OnDecision(int64_t number, const std::string& text_untrusted);
-  bool has_bell() const { return listen_.is_out && !bell_is_deaf_ && latest_ && latest_->rings; }
+  bool has_bell() const { return listen_.is_out && !bell_is_unreachable_ && latest_ && latest_->rings; }
   std::chrono::milliseconds Pause() const;
   std::chrono::milliseconds IdlePoll();
   std::chrono::milliseconds BusyPoll() const;
@@ -169,7 +170,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
 
   const Settings settings_;
   RankDelegate* delegate_;  // null: stopped
-  const Dependencies around_;
+  const Dependencies dependencies_;
   StoreClient store_;
 
   LeaderState leader_;
@@ -180,16 +181,16 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool next_was_over_ = false;             // at that time a newer one was there already
   bool announced_ = false;                 // leader: the session is in the store
   bool proposal_is_in_store_ = false;      // leader: of the ballot that is being published
-  Latest said_;                            // leader: what it has written last
-  int64_t asked_ = 0;                      // leader: to be written; others: told to the delegate
+  Latest announced_latest_;                // leader: as it was written last
+  int64_t asked_ = 0;                      // leader: to be written; others: passed to the delegate
   const bool rings_;                       // leader: as `latest` says
   int64_t rings_wanted_ = 0, rings_done_ = 0;
   bool is_enrolled_ = false;  // the session's roll names this rank
   bool had_bell_ = false;
-  bool has_rung_ = false;      // since `latest` was read
-  bool bell_is_deaf_ = false;  // something new was there and it had not rung
+  bool has_rung_ = false;             // since `latest` was read
+  bool bell_is_unreachable_ = false;  // news was there and it had not rung
   const Time started_;
-  bool is_silence_told_ = false;  // or that the leader is foreign
+  bool is_silence_reported_ = false;  // or that the leader is incompatible
   Time busy_since_;
   bool was_busy_ = false;
 
@@ -207,7 +208,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
 
   WrittenTally written_;
   StoreClient::Request read_latest_, read_proposal_, read_decision_, write_vote_, read_outcome_, close_, decide_,
-      announce_, publish_, tell_asked_, clear_, enrol_, ring_, listen_;
+      announce_, publish_, announce_question_, clear_, enrol_, ring_, listen_;
   std::vector<StoreClient::Request> read_votes_, read_roll_;  // by rank
 };
 

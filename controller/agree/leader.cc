@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kRanksNamed = 8;
 // An edit for a later step is proposed so many steps, and what the leader goes in Pace::time, before it.
 constexpr int64_t kLeadSteps = 4;
-// What goes on as it is does no harm, so a sampling is not proposed for ever: with this margin for the last time.
+// Keeping the current sampling is harmless, so a sampling is not proposed again after this margin.
 constexpr int64_t kSamplingMarginMax = 64;
 
 std::string SilentText(const Ballot& ballot, std::chrono::milliseconds vote_time) {
@@ -111,7 +111,7 @@ void LeaderStepper::operator()(const Published& input) {
 
 void LeaderStepper::operator()(const VoteIn& input) {
   if (!IsAbout(input.number, BallotPhase::kOpen)) return;
-  // Of a process that is gone: its successor has set no gate.
+  // Vote of a dead process; its replacement has no gate set.
   if (input.incarnation.empty() || input.incarnation != MeantFor(state.ballot->proposal, input.rank)) return;
   std::vector<bool>& voted = state.ballot->has_voted;
   voted.at(static_cast<size_t>(input.rank)) = true;

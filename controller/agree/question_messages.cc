@@ -103,7 +103,7 @@ std::optional<ForwardReply> ReplyFrom(std::string_view text_untrusted) {
   return SignedFrom<ForwardReply>(text_untrusted, kReplyBytesMax);
 }
 
-std::string ForeignText(int rank, int version) {
+std::string IncompatibleText(int rank, int version) {
   return "rank " + std::to_string(rank) + " runs another release of Stepwatch: it uses version " +
          std::to_string(version) + " of the messages between ranks, this rank version " +
          std::to_string(kSpeechVersion) + "; all ranks of a job must run the same release";

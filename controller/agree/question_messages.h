@@ -1,8 +1,8 @@
-// What the ranks say to each other beside the agreement: a question of the leader to all, their answers, a request that
-// a rank hands on to the leader, and its reply. All texts are read as untrusted.
+// Messages between the ranks beside the agreement: a question of the leader to all, their answers, a request that a
+// rank forwards to the leader, and its reply. All texts are read as untrusted.
 //
-// Whatever the version, a message keeps what stands before its first line's end, so that a rank of another release can
-// be told apart from one that is silent. What follows is read only if the version is our own.
+// In every version the first line of a message is the same, so that a rank of another release differs from a silent
+// one. The rest is read only if the version is our own.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace stepwatch::agree {
 
 inline constexpr int kSpeechVersion = 1;
-// Of a text: a config of 1 MiB with all that is said about it. A store takes values of 2 MiB.
+// For one text: a config of 1 MiB with its fields. A store takes values of 2 MiB.
 inline constexpr size_t kQuestionBytesMax = (size_t{1} << 20) + (size_t{64} << 10);
 inline constexpr size_t kAnswerBytesMax = size_t{16} << 10;  // one for each rank
 inline constexpr size_t kReplyBytesMax = (size_t{3} << 20) / 2;
@@ -33,7 +33,7 @@ struct AnswerToQuestion {
   std::string text;
 };
 
-// Who hands a request on. The serial number begins anew with each process.
+// The origin of a forwarded request. The serial number begins anew with each process.
 struct ForwardId {
   int rank = 0;
   Incarnation incarnation;
@@ -64,6 +64,6 @@ std::optional<ForwardedRequest> RequestFrom(std::string_view text_untrusted);
 std::optional<ForwardReply> ReplyFrom(std::string_view text_untrusted);
 
 // "rank 3 runs another release of Stepwatch ...": a sentence without its full stop.
-std::string ForeignText(int rank, int version);
+std::string IncompatibleText(int rank, int version);
 
 }  // namespace stepwatch::agree

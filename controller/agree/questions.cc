@@ -1,6 +1,7 @@
 #include "controller/agree/questions.h"
 
 #include <algorithm>
+#include <charconv>
 #include <exception>
 
 namespace stepwatch::agree {
@@ -18,12 +19,17 @@ std::string Within(milliseconds time) {
   return "no answer within " + std::to_string(time.count()) + " ms";
 }
 
+Status NotInTime(milliseconds time) {
+  return Status(StatusCode::kTimedOut, "rank 0 has not answered within " + std::to_string(time.count()) +
+                                           " ms; whether it performs the request is not known");
+}
+
 }  // namespace
 
 Questions::Questions(Settings settings, std::shared_ptr<Store> store, QuestionHost* host, Dependencies dependencies)
     : settings_(std::move(settings)),
       host_(host),
-      around_(std::move(dependencies)),
+      dependencies_(std::move(dependencies)),
       store_(std::move(store), settings_.answer_time, ForStore()),
       heard_(static_cast<size_t>(std::max(settings_.world_size, 1))),
       read_answers_(heard_.size()),
@@ -33,8 +39,8 @@ Questions::Questions(Settings settings, std::shared_ptr<Store> store, QuestionHo
 
 StoreClient::Dependencies Questions::ForStore() {
   StoreClient::Dependencies dependencies;
-  dependencies.now = around_.now;
-  dependencies.post = around_.post;
+  dependencies.now = dependencies_.now;
+  dependencies.post = dependencies_.post;
   dependencies.owner = [this]() -> std::shared_ptr<void> {
     return host_ == nullptr ? nullptr : weak_from_this().lock();
   };
@@ -59,7 +65,7 @@ void Questions::Stop() {
 void Questions::Advance() {
   if (host_ == nullptr || !has_started_) return;
   const auto wake = [this] {
-    if (const auto pause = Pause()) around_.wake_at(around_.now() + *pause);
+    if (const auto pause = Pause()) dependencies_.wake_at(dependencies_.now() + *pause);
   };
   wake();  // also if what follows finds no memory
   if (is_leader()) {
@@ -83,7 +89,7 @@ std::optional<milliseconds> Questions::Pause() const {
 
 // What takes long is looked for less and less often.
 milliseconds Questions::BusyPoll(Time begun, size_t requests) const {
-  const auto age = std::chrono::duration_cast<milliseconds>(around_.now() - begun);
+  const auto age = std::chrono::duration_cast<milliseconds>(dependencies_.now() - begun);
   const auto shared = std::chrono::duration_cast<milliseconds>(kBetweenAnswerLooks * requests);
   return std::max(std::clamp(age / 4, settings_.busy_poll, std::max(settings_.busy_poll, kBusyPollMax)), shared);
 }
@@ -146,14 +152,14 @@ void Questions::AdvanceAsking() {
   else
     Publish(asking);
   const bool is_complete = std::find(asking.is_heard.begin(), asking.is_heard.end(), false) == asking.is_heard.end();
-  if (is_complete || around_.now() >= asking.deadline) FinishAsking();
+  if (is_complete || dependencies_.now() >= asking.deadline) FinishAsking();
 }
 
 void Questions::Begin(Asking* asking) {
   asking->answers.resize(heard_.size());
   asking->is_heard.assign(heard_.size(), false);
   for (size_t rank = 0; rank < heard_.size(); ++rank) asking->answers[rank].rank = static_cast<int>(rank);
-  asking->begun = around_.now();
+  asking->begun = dependencies_.now();
   asking->deadline = asking->begun + asking->time;
   asking->number = ++numbers_;
   for (StoreClient::Request& request : read_answers_) store_.Restart(&request);
@@ -167,7 +173,7 @@ void Questions::Publish(const Asking& asking) {
              [this, number = asking.number](const auto&) {
                if (questions_.empty() || questions_.front().number != number) return;
                questions_.front().is_published = true;
-               around_.announce(number);
+               dependencies_.announce(number);
              });
 }
 
@@ -196,10 +202,10 @@ void Questions::OnAnswer(int64_t number, int rank, const std::string& text_untru
   if (answer->number != number) return;  // to the question before
   asking.is_heard.at(static_cast<size_t>(rank)) = true;
   said.trouble.clear();
-  said.after = std::chrono::duration_cast<milliseconds>(around_.now() - asking.begun);
+  said.after = std::chrono::duration_cast<milliseconds>(dependencies_.now() - asking.begun);
   said.text_untrusted = std::move(answer->text);
   if (answer->version != kSpeechVersion)
-    said.trouble = ForeignText(rank, answer->version);
+    said.trouble = IncompatibleText(rank, answer->version);
   else if (said.text_untrusted.empty())
     said.trouble = "it could not answer";
 }
@@ -262,6 +268,140 @@ void Questions::WriteReplies() {
                  const auto written = replies_.find(id.rank);
                  if (written != replies_.end() && written->second.id == id) replies_.erase(written);
                });
+}
+
+// --- other ranks ---
+
+void Questions::Asked(const Incarnation& session, int64_t number) {
+  if (host_ == nullptr) return;
+  if (session != session_) {
+    session_ = session;
+    store_.IgnoreOldAnswers();
+    for (StoreClient::Request* request : {&post_, &find_slot_, &ring_, &read_reply_}) store_.Restart(request);
+    asked_ = answered_ = 0;
+    answer_.reset();
+    free_slot_ = 1;
+    if (!forwards_.empty() && forwards_.front().slot != 0)
+      EndForwarding(Status(StatusCode::kUnavailable,
+                           "rank 0 has restarted; whether it has performed the request is "
+                           "not known"));
+  }
+  if (number <= asked_) return Advance();
+  asked_ = number;
+  for (StoreClient::Request* request : {&read_question_, &write_answer_}) store_.Restart(request);
+  Advance();
+}
+
+void Questions::AdvanceAnswering() {
+  if (answer_)
+    store_.Set(&write_answer_, Key("a", settings_.rank), Encode(*answer_),
+               [this, number = answer_->number](const auto&) {
+                 if (answer_ && answer_->number == number) answer_.reset();
+               });
+  if (asked_ > answered_)
+    store_.Get(
+        &read_question_, Key("q"), [this](const auto& text) { OnQuestion(text.value_or("")); }, settings_.busy_poll);
+}
+
+// A question of another release is answered as well: the leader learns from the answer what this rank speaks.
+void Questions::OnQuestion(const std::string& text_untrusted) {
+  answered_ = asked_;
+  const std::optional<Question> question = QuestionFrom(text_untrusted);
+  if (!question) return;  // it is over
+  answered_ = asked_ = std::max(asked_, question->number);
+  const bool is_ours = question->version == kSpeechVersion;
+  answer_ = AnswerToQuestion{kSpeechVersion, question->number, is_ours ? AnswerHere(question->text) : ""};
+}
+
+void Questions::Forward(const std::string& text, milliseconds time, OnReplied then, bool is_urgent) {
+  if (const Status present = Present(); !present.ok()) return then(present);
+  if (text.size() > kQuestionBytesMax)
+    return then(Status(StatusCode::kExhausted, "the request is larger than the " + std::to_string(kQuestionBytesMax) +
+                                                   " bytes that a rank forwards"));
+  if (forwards_.size() >= kForwardsMax && !is_urgent)
+    return then(Status(StatusCode::kExhausted, "too many requests are waiting for rank 0; try again"));
+  Forwarding forwarding;
+  forwarding.text = text;
+  forwarding.time = time;
+  forwarding.begun = dependencies_.now();
+  forwarding.deadline = forwarding.begun + time;
+  forwarding.then = std::move(then);
+  const bool is_behind_first = !forwards_.empty() && forwards_.front().serial != 0;
+  forwards_.insert(is_urgent ? forwards_.begin() + is_behind_first : forwards_.end(), std::move(forwarding));
+  Advance();
+}
+
+void Questions::AdvanceForwarding() {
+  while (!forwards_.empty() && dependencies_.now() >= forwards_.front().deadline) {
+    const Forwarding& late = forwards_.front();
+    if (late.slot != 0) Later(Key("f", late.slot), kOver);  // withdrawn, if the leader has not read it
+    EndForwarding(session_.empty() ? Status(StatusCode::kUnavailable, "no message of rank 0 has arrived yet")
+                                   : NotInTime(late.time));
+  }
+  if (forwards_.empty() || session_.empty()) return;
+  Forwarding& first = forwards_.front();
+  // The leader takes the requests of a rank in the order of their serials.
+  if (first.serial == 0) {
+    first.serial = ++serials_;
+    first.message =
+        Encode(ForwardedRequest{kSpeechVersion, {settings_.rank, settings_.incarnation, first.serial}, first.text});
+  }
+  if (first.slot == 0) {
+    if (chores_.empty()) Post(&first);  // the key of the reply before is emptied
+    return;
+  }
+  if (store_.listens() && !first.has_rung)
+    store_.SetAll(&ring_, {BellKey()}, kRung, [this, serial = first.serial](const auto&) {
+      if (!forwards_.empty() && forwards_.front().serial == serial) forwards_.front().has_rung = true;
+    });
+  store_.Get(
+      &read_reply_, Key("g", settings_.rank),
+      [this, serial = first.serial](const auto& text) {
+        if (text) OnReply(serial, *text);
+      },
+      BusyPoll(first.begun, 1));
+}
+
+void Questions::Post(Forwarding* forwarding) {
+  store_.SetOnce(&post_, Key("f", free_slot_), forwarding->message,
+                 [this, serial = forwarding->serial, slot = free_slot_, message = forwarding->message](
+                     const auto& standing) { OnPosted(serial, slot, message, standing.value_or("")); });
+}
+
+void Questions::OnPosted(int64_t serial, int64_t slot, const std::string& message, const std::string& standing) {
+  if (standing != message) {  // another rank was first; the leader has written down how far it has read
+    store_.Get(&find_slot_, Key("f", 0), [this, slot](const auto& text) {
+      int64_t free = 0;
+      if (text) std::from_chars(text->data(), text->data() + text->size(), free);
+      free_slot_ = std::max(free, slot + 1);
+    });
+    free_slot_ = std::max(free_slot_, slot + 1);
+    return;
+  }
+  free_slot_ = slot + 1;
+  if (forwards_.empty() || forwards_.front().serial != serial) return Later(Key("f", slot), kOver);
+  forwards_.front().slot = slot;
+  store_.Restart(&read_reply_);
+}
+
+void Questions::OnReply(int64_t serial, const std::string& text_untrusted) {
+  const std::optional<ForwardReply> reply = ReplyFrom(text_untrusted);
+  const ForwardId own{settings_.rank, settings_.incarnation, serial};
+  if (!reply || reply->id != own || forwards_.empty() || forwards_.front().serial != serial) return;
+  Later(Key("g", settings_.rank), kOver);
+  if (reply->version != kSpeechVersion)
+    return EndForwarding(Status(StatusCode::kUnavailable, IncompatibleText(0, reply->version)));
+  if (reply->text.empty())
+    return EndForwarding(Status(StatusCode::kExhausted,
+                                "the answer of rank 0 is too large to be forwarded; use its "
+                                "own control socket"));
+  EndForwarding(reply->text);
+}
+
+void Questions::EndForwarding(const Result<std::string>& reply) {
+  const OnReplied then = std::move(forwards_.front().then);
+  forwards_.pop_front();
+  then(reply);
 }
 
 }  // namespace stepwatch::agree

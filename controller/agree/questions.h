@@ -2,7 +2,7 @@
 // timer.
 //
 // The leader asks all ranks a question, and each answers for itself; any other rank hands a request on to the leader.
-// Whoever is asked is told nothing else than what is said here, and what does not come in time is missing, not guessed.
+// A rank sees only the text of a question. An answer that is late is reported as missing.
 //
 // Keys, under the job's prefix and the leader's session:
 //   q        the question that is open                       leader, replaced; emptied when it is over
@@ -12,8 +12,8 @@
 //   g/RANK   the leader's reply to the rank                  leader, replaced; emptied by the rank
 //   b/0      (of the prefix) the leader's bell               a rank; removed by the leader
 //
-// Nobody makes a request of the store while nobody asks, with one exception: a leader whose store does not listen looks
-// for requests four times a second. Other ranks hear of a question as they hear of a proposal (coordinator.h).
+// No store traffic while no question is open, with one exception: a leader whose store does not listen looks for
+// requests four times a second. Other ranks learn of a question as they learn of a proposal (coordinator.h).
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ namespace stepwatch::agree {
 inline constexpr const char* kOver = "over";  // the value of a key that is done with
 inline constexpr const char* kRung = "rung";  // the value of a bell
 
-// Knows what to say on its rank.
+// Answers for its rank.
 class QuestionHost {
  public:
   using Reply = std::function<void(std::string)>;
@@ -50,9 +50,9 @@ class QuestionHost {
 
 struct RankAnswer {
   int rank = 0;
-  std::string text_untrusted;          // empty: it was not heard
+  std::string text_untrusted;          // empty: no answer has arrived
   std::chrono::milliseconds after{0};  // the question
-  std::string trouble;                 // why it was not heard, or not understood
+  std::string trouble;                 // why there is no answer, or why it was not understood
 };
 
 class Questions : public std::enable_shared_from_this<Questions> {
@@ -77,7 +77,7 @@ class Questions : public std::enable_shared_from_this<Questions> {
     std::function<void(std::function<void()>)> post;
     // Advance is wanted at this time; replaces what was wanted before.
     std::function<void(Time)> wake_at;
-    // Leader: all ranks are to hear of the question of this number, which is in the store.
+    // Leader: all ranks are to learn of the question of this number, which is in the store.
     std::function<void(int64_t)> announce;
   };
   using OnAnswers = std::function<void(Result<std::vector<RankAnswer>>)>;  // by rank, the leader's own included
@@ -91,9 +91,9 @@ class Questions : public std::enable_shared_from_this<Questions> {
   Questions(Settings settings, std::shared_ptr<Store> store, QuestionHost* host, Dependencies dependencies);
 
   bool is_leader() const { return settings_.rank == 0; }
-  // This rank has joined the job. Before that it asks nothing, and hands nothing on.
+  // This rank has joined the job. Before that it asks and forwards no request.
   void Start();
-  // What waits is answered with kUnavailable.
+  // Waiting calls are answered with kUnavailable.
   void Stop();
 
   // Leader: asks all ranks; calls `then` when all have answered, or in so much time. Questions are asked one after the
@@ -104,7 +104,7 @@ class Questions : public std::enable_shared_from_this<Questions> {
   void Forward(const std::string& text, std::chrono::milliseconds time, OnReplied then, bool is_urgent = false);
   // Other ranks: the leader whom this rank follows has asked so many questions.
   void Asked(const Incarnation& session, int64_t number);
-  // Does what is due.
+  // Performs the requests that are due.
   void Advance();
 
  private:
@@ -169,7 +169,7 @@ class Questions : public std::enable_shared_from_this<Questions> {
 
   const Settings settings_;
   QuestionHost* host_;  // null: stopped
-  const Dependencies around_;
+  const Dependencies dependencies_;
   StoreClient store_;
   std::string store_trouble_;  // empty: the store answers
   Incarnation session_;        // of the leader; empty: none is known yet
@@ -191,7 +191,7 @@ class Questions : public std::enable_shared_from_this<Questions> {
   int64_t serials_ = 0;
   int64_t free_slot_ = 1;
 
-  // Keys to be emptied; nobody waits for that.
+  // Keys to be emptied; no call waits for that.
   std::deque<std::pair<std::string, std::string>> chores_;
   StoreClient::Request write_question_, read_request_, listen_, read_question_, write_answer_, post_, find_slot_, ring_,
       read_reply_, chore_;

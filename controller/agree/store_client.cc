@@ -24,7 +24,7 @@ std::string KeyOfRank(const std::string& key, size_t rank) {
 }  // namespace
 
 StoreClient::StoreClient(std::shared_ptr<Store> store, milliseconds answer_time, Dependencies dependencies)
-    : store_(std::move(store)), answer_time_(answer_time), around_(std::move(dependencies)) {}
+    : store_(std::move(store)), answer_time_(answer_time), dependencies_(std::move(dependencies)) {}
 
 void StoreClient::Get(Request* request, const std::string& key, Handler handler, milliseconds pause) {
   Ask(
@@ -45,7 +45,7 @@ void StoreClient::SetAll(Request* request, const std::vector<std::string>& keys,
 }
 
 void StoreClient::Listen(Request* request, const std::string& key, const std::function<void()>& handler) {
-  if (request->is_out || around_.now() < request->not_before) return;
+  if (request->is_out || dependencies_.now() < request->not_before) return;
   Send(
       request, [&](Store::Done done) { store_->Listen(key, std::move(done)); },
       [this, request, handler](const Store::Answer& answer) {
@@ -86,15 +86,15 @@ void StoreClient::ReadWords(std::vector<Request>* requests, const std::string& k
 
 void StoreClient::Hurry(Request* request) {
   request->hurries = request->is_out;
-  if (!request->is_out) request->not_before = std::min(request->not_before, around_.now());
+  if (!request->is_out) request->not_before = std::min(request->not_before, dependencies_.now());
 }
 
 void StoreClient::Restart(Request* request) {
-  *request = Request{.serial = request->serial + 1, .asked = {}, .not_before = around_.now()};
+  *request = Request{.serial = request->serial + 1, .asked = {}, .not_before = dependencies_.now()};
 }
 
 void StoreClient::Ask(Request* request, const Issue& issue, const Handler& handler, milliseconds pause) {
-  const Time now = around_.now();
+  const Time now = dependencies_.now();
   if (request->is_out && now - request->asked < answer_time_) return;
   if (request->is_out) {  // never answered: as if it had failed
     request->is_out = false;
@@ -110,16 +110,16 @@ void StoreClient::Ask(Request* request, const Issue& issue, const Handler& handl
 
 void StoreClient::Send(Request* request, const Issue& issue, OnAnswer on_answer) {
   request->is_out = true;
-  request->asked = around_.now();
-  issue([this, post = around_.post, owner = std::weak_ptr<void>(around_.owner()), request, serial = ++request->serial,
-         on_answer = std::move(on_answer)](const Store::Answer& answer) {
+  request->asked = dependencies_.now();
+  issue([this, post = dependencies_.post, owner = std::weak_ptr<void>(dependencies_.owner()), request,
+         serial = ++request->serial, on_answer = std::move(on_answer)](const Store::Answer& answer) {
     post([this, owner, request, serial, on_answer, answer] {
       const std::shared_ptr<void> alive = owner.lock();
-      if (!alive || !around_.owner() || !request->is_out || request->serial != serial) return;
+      if (!alive || !dependencies_.owner() || !request->is_out || request->serial != serial) return;
       request->is_out = false;
-      if (std::exchange(request->hurries, false)) request->not_before = around_.now();
+      if (std::exchange(request->hurries, false)) request->not_before = dependencies_.now();
       on_answer(answer);
-      around_.on_answer();
+      dependencies_.on_answer();
     });
   });
 }
@@ -127,20 +127,20 @@ void StoreClient::Send(Request* request, const Issue& issue, OnAnswer on_answer)
 void StoreClient::Take(Request* request, const Store::Answer& answer, const Handler& handler) {
   if (answer.ok()) {
     request->pause_after_fault = milliseconds(0);
-    if (fails_ && around_.now() - last_fault_ > kWellAfter) {
+    if (fails_ && dependencies_.now() - last_fault_ > kWellAfter) {
       fails_ = false;
-      around_.on_change(Status());
+      dependencies_.on_change(Status());
     }
     return handler(answer.value());
   }
   PauseAfterFault(request);
-  last_fault_ = around_.now();
-  if (!std::exchange(fails_, true)) around_.on_change(answer.status());
+  last_fault_ = dependencies_.now();
+  if (!std::exchange(fails_, true)) dependencies_.on_change(answer.status());
 }
 
 void StoreClient::PauseAfterFault(Request* request) {
   request->pause_after_fault = std::clamp(request->pause_after_fault * 2, kPauseAfterFault, kPauseAfterFaultMax);
-  request->not_before = around_.now() + request->pause_after_fault;
+  request->not_before = dependencies_.now() + request->pause_after_fault;
 }
 
 }  // namespace stepwatch::agree

@@ -82,7 +82,7 @@ class StoreClient {
 
   const std::shared_ptr<Store> store_;
   const std::chrono::milliseconds answer_time_;
-  const Dependencies around_;
+  const Dependencies dependencies_;
   uint64_t epoch_ = 0;
   bool fails_ = false;
   Time last_fault_;

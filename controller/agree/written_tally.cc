@@ -20,9 +20,9 @@ void WrittenTally::Await(PlanId plan_id, Time deadline, std::function<void()> th
 
 void WrittenTally::Advance(StoreClient* store, const std::string& session_key, Time now,
                            std::chrono::milliseconds poll) {
-  if (!untold_.empty() && !session_key.empty())
-    store->Enter(&write_, KeyOf(session_key, untold_.front()), rank_, "written", [this](const auto&) {
-      if (!untold_.empty()) untold_.pop_front();
+  if (!unreported_.empty() && !session_key.empty())
+    store->Enter(&write_, KeyOf(session_key, unreported_.front()), rank_, "written", [this](const auto&) {
+      if (!unreported_.empty()) unreported_.pop_front();
     });
   if (!awaited_) return;
   const std::vector<bool>& written = awaited_->has_written;

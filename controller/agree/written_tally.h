@@ -1,4 +1,4 @@
-// Which ranks have written all rows of a plan: told by each, awaited by the leader. Loop thread only.
+// Which ranks have written all rows of a plan: each reports it, the leader waits for it. Loop thread only.
 #pragma once
 
 #include <deque>
@@ -17,10 +17,10 @@ class WrittenTally {
   WrittenTally(int rank, int world_size) : rank_(rank), requests_(static_cast<size_t>(world_size)) {}
 
   // This rank has written all rows of the plan.
-  void Tell(PlanId plan_id) {
-    if (untold_.empty() || untold_.back() != plan_id) untold_.push_back(plan_id);
+  void Report(PlanId plan_id) {
+    if (unreported_.empty() || unreported_.back() != plan_id) unreported_.push_back(plan_id);
   }
-  // Calls `then` once every rank has told that of the plan, or at the deadline; replaces an earlier wish.
+  // Calls `then` once every rank has reported that of the plan, or at the deadline; replaces an earlier call.
   void Await(PlanId plan_id, Time deadline, std::function<void()> then);
   bool awaits() const { return awaited_.has_value(); }
 
@@ -36,7 +36,7 @@ class WrittenTally {
   };
 
   const int rank_;
-  std::deque<PlanId> untold_;
+  std::deque<PlanId> unreported_;
   std::optional<Awaited> awaited_;
   StoreClient::Request write_;
   std::vector<StoreClient::Request> requests_;  // by rank

@@ -2,7 +2,7 @@
 
 namespace stepwatch::api {
 
-void EventOutlet::Tell(const Event& event) noexcept {
+void EventOutlet::Emit(const Event& event) noexcept {
   {
     const base::MutexLock lock(&mutex_);
     if (closed_) return;

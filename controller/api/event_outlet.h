@@ -18,8 +18,8 @@ class EventOutlet {
   explicit EventOutlet(std::function<void(const Event&)> on_event) : on_event_(std::move(on_event)) {}
 
   // Loop thread, or before it runs. The function may call it again. What it throws ends here.
-  void Tell(const Event& event) noexcept;
-  // No event is told any more. Waits for a call that is under way, at most until the deadline; false: the user's
+  void Emit(const Event& event) noexcept;
+  // No event is emitted any more. Waits for a call that is under way, at most until the deadline; false: the user's
   // function hangs, in its last call.
   bool Close(std::chrono::steady_clock::time_point deadline) noexcept;
 

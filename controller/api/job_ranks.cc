@@ -35,9 +35,9 @@ std::string JobRanks::WhyAlone() const {
                               : "the ranks share no store; only this rank was asked";
 }
 
-template <class Said>
-void JobRanks::Tell(const std::function<void(Result<Said>)>& then, Result<Said> said) {
-  const auto shared = std::make_shared<const Result<Said>>(std::move(said));
+template <class Value>
+void JobRanks::Deliver(const std::function<void(Result<Value>)>& then, Result<Value> value) {
+  const auto shared = std::make_shared<const Result<Value>>(std::move(value));
   if (!impl_.server_ || !impl_.server_->OnWorker([then, shared] { then(*shared); }))
     then(Status(StatusCode::kUnavailable, "the control socket is closed, or too many requests are waiting"));
 }
@@ -48,11 +48,11 @@ void JobRanks::Ask(const std::string& question, std::chrono::milliseconds time,
     agree::Questions* questions = impl_.reloader_.questions();
     if (questions == nullptr) {
       const control_socket::RankWord own{impl_.options_.rank, Answer(question), 0, ""};
-      return Tell<control_socket::RankWords>(then, control_socket::RankWords{{own}, WhyAlone()});
+      return Deliver<control_socket::RankWords>(then, control_socket::RankWords{{own}, WhyAlone()});
     }
     questions->Ask(question, time, [this, then](Result<std::vector<agree::RankAnswer>> answers) {
-      if (!answers.ok()) return Tell<control_socket::RankWords>(then, answers.status());
-      Tell<control_socket::RankWords>(then, WordsOf(std::move(answers).value()));
+      if (!answers.ok()) return Deliver<control_socket::RankWords>(then, answers.status());
+      Deliver<control_socket::RankWords>(then, WordsOf(std::move(answers).value()));
     });
   });
 }
@@ -62,21 +62,21 @@ void JobRanks::Forward(const std::string& request, std::chrono::milliseconds tim
   impl_.loop_.Post([this, request, time, is_urgent, then = std::move(then)] {
     agree::Questions* questions = impl_.reloader_.questions();
     if (questions == nullptr)
-      return Tell<std::string>(then, Status(StatusCode::kUnavailable, "this rank shares no store with rank 0"));
+      return Deliver<std::string>(then, Status(StatusCode::kUnavailable, "this rank shares no store with rank 0"));
     questions->Forward(
-        request, time, [this, then](Result<std::string> reply) { Tell<std::string>(then, std::move(reply)); },
+        request, time, [this, then](Result<std::string> reply) { Deliver<std::string>(then, std::move(reply)); },
         is_urgent);
   });
 }
 
 std::string JobRanks::Answer(const std::string& question_untrusted) {
-  if (const auto budget = reload::BudgetQuestionFrom(question_untrusted))
-    return reload::Encode(impl_.reloader_.AnswerBudget(*budget));
+  if (const auto budget = budget::BudgetQuestionFrom(question_untrusted))
+    return budget::Encode(impl_.reloader_.resampler().Propose(*budget));
   const control_socket::RankQuestion question = control_socket::RankQuestionFrom(question_untrusted);
   switch (question.matter) {
     case control_socket::RankMatter::kReport: return control_socket::ReportText(impl_.job_->GetStatus());
     case control_socket::RankMatter::kTrial: {
-      const reload::EditTrial trial = impl_.reloader_.Try(question.bytes);
+      const reload::EditTrial trial = impl_.reloader_.requests().Try(question.bytes);
       return control_socket::TrialText({trial.refusal, trial.collects, trial.sites, trial.rows_per_step});
     }
     case control_socket::RankMatter::kUnknown: break;

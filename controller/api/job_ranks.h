@@ -34,9 +34,9 @@ class JobRanks final : public agree::QuestionHost {
  private:
   // Why no other rank can be asked; empty: it can, or there is none.
   std::string WhyAlone() const;
-  // Loop thread: the control socket's worker calls `then` with what was said, which may be a lot to read.
-  template <class Said>
-  void Tell(const std::function<void(Result<Said>)>& then, Result<Said> said);
+  // Loop thread: the control socket's worker calls `then` with the result, which may be long to parse.
+  template <class Value>
+  void Deliver(const std::function<void(Result<Value>)>& then, Result<Value> value);
 
   Monitor::Impl& impl_;
 };

@@ -37,14 +37,14 @@ void LoopThread::Run() noexcept {
       loop_->context.run();
       return;
     } catch (const std::exception& error) {
-      TellFault(error.what());
+      ReportFault(error.what());
     } catch (...) {
-      TellFault("unknown exception");
+      ReportFault("unknown exception");
     }
   }
 }
 
-void LoopThread::TellFault(const char* what) noexcept {
+void LoopThread::ReportFault(const char* what) noexcept {
   try {
     on_fault_(what);
   } catch (...) {  // no memory to say that there was none: the loop goes on

@@ -16,7 +16,7 @@ namespace stepwatch::api {
 
 class LoopThread {
  public:
-  // `on_fault` is told, on the loop thread, about exceptions that escaped a handler.
+  // `on_fault` receives, on the loop thread, exceptions that escaped a handler.
   explicit LoopThread(std::function<void(const char*)> on_fault);
   // Stop() must have been called, unless Start() was not.
   ~LoopThread();
@@ -40,7 +40,7 @@ class LoopThread {
   struct Loop;
 
   void Run() noexcept;
-  void TellFault(const char* what) noexcept;
+  void ReportFault(const char* what) noexcept;
 
   const std::function<void(const char*)> on_fault_;
   const std::unique_ptr<Loop> loop_;

@@ -89,10 +89,10 @@ Result<std::unique_ptr<Monitor>> Monitor::Impl::CreateMonitor(Options options, b
     Event event;
     event.kind = EventKind::kWarning;
     event.message = replaced;
-    impl.Tell(std::move(event));
+    impl.Emit(std::move(event));
   }
   if (!dynamic) {
-    const Status read = impl.reloader_.ReadOnce();
+    const Status read = impl.reloader_.file().ReadOnce();
     if (!read.ok()) return read;
   }
   impl.PublishState();
@@ -128,7 +128,7 @@ Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
 
 Status Monitor::Amend(const Amendment& amendment) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return Status(StatusCode::kUnavailable, "the monitor is closed");
-  return impl_->ChangePlan([&impl = *impl_, amendment] { return impl.reloader_.Amend(amendment); });
+  return impl_->ChangePlan([&impl = *impl_, amendment] { return impl.reloader_.replanner().Amend(amendment); });
 }
 
 void Monitor::PrepareDevice(Device device) noexcept {
@@ -157,7 +157,7 @@ RefreshOutcome Monitor::Refresh(milliseconds timeout) {
   auto settled = std::make_shared<std::atomic<bool>>(true);
   const auto look = [&impl = *impl_, outcome, settled] {
     impl.reloader_.Refresh();
-    *outcome = impl.reloader_.outcome();
+    *outcome = impl.reloader_.reports().outcome();
     *settled = impl.reloader_.settled();
     impl.PublishState();
   };
@@ -165,7 +165,7 @@ RefreshOutcome Monitor::Refresh(milliseconds timeout) {
   if (*settled) return *outcome;
   // The file is read, and the ranks of the job decide on what was found.
   const auto take = [&impl = *impl_, outcome] {
-    *outcome = impl.reloader_.outcome();
+    *outcome = impl.reloader_.reports().outcome();
     impl.PublishState();
   };
   const bool done =
@@ -187,12 +187,13 @@ void Monitor::Report(Event event) noexcept {
 
 void Monitor::PublishStructure(std::vector<ModuleStructure> modules) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return;
-  impl_->loop_.Post([&impl = *impl_, modules = std::move(modules)] { impl.reloader_.PublishStructure(modules); });
+  impl_->loop_.Post(
+      [&impl = *impl_, modules = std::move(modules)] { impl.reloader_.journal().PublishStructure(modules); });
 }
 
 void Monitor::PublishStacks(std::vector<std::pair<std::string, std::string>> rows) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_) return;
-  impl_->loop_.Post([&impl = *impl_, rows = std::move(rows)] { impl.reloader_.PublishStacks(rows); });
+  impl_->loop_.Post([&impl = *impl_, rows = std::move(rows)] { impl.reloader_.journal().PublishStacks(rows); });
 }
 
 // One deadline for all of it. The drain gives up a little earlier, so that the loop can still write down what became of

@@ -1,5 +1,5 @@
-// What the control socket of a monitor changes, and reads beside its rows: all of it on the executors of the loop,
-// which passes it on and waits for nothing.
+// Changes through the control socket, and files beside the rows that it reads: on the executors of the loop, which
+// passes requests on without waiting.
 #include <unistd.h>
 
 #include <exception>
@@ -23,7 +23,7 @@ ChangeReport::Outcome OutcomeOf(const OrderOutcome& outcome) {
   switch (outcome.kind) {
     case OrderOutcome::Kind::kDone:
       return outcome.is_written ? ChangeReport::Outcome::kWritten : ChangeReport::Outcome::kUnchanged;
-    case OrderOutcome::Kind::kGiven: return ChangeReport::Outcome::kGiven;
+    case OrderOutcome::Kind::kOverridden: return ChangeReport::Outcome::kOverridden;
     case OrderOutcome::Kind::kConflict: return ChangeReport::Outcome::kConflict;
     case OrderOutcome::Kind::kEdited: return ChangeReport::Outcome::kEdited;
     case OrderOutcome::Kind::kInvalid: return ChangeReport::Outcome::kInvalid;
@@ -73,9 +73,9 @@ EditOrder::Kind KindOf(control_socket::ConfigChange::Verb verb) {
   return EditOrder::Kind::kReplace;
 }
 
-// Calls what answers if the work, on the loop, cannot be begun.
+// Calls `on_fault` if the work, on the loop, cannot be begun.
 template <class Work, class OnFault>
-void OrSay(const Work& work, const OnFault& on_fault) {
+void OrReport(const Work& work, const OnFault& on_fault) {
   try {
     work();
   } catch (const std::exception& error) {
@@ -93,12 +93,12 @@ void MonitorJob::ChangeConfig(control_socket::ConfigChange change, OnReport then
     return then(report);
   }
   impl_.loop_.Post([this, change = std::move(change), then = std::move(then), report = std::move(report)] {
-    OrSay(
+    OrReport(
         [&] {
           change.verb == control_socket::ConfigChange::Verb::kRollback ? RollBack(change, report, then)
                                                                        : Order(change, report, then);
         },
-        [&](const Status& fault) { SayNotReady(report, fault, then); });
+        [&](const Status& fault) { ReportNotReady(report, fault, then); });
   });
 }
 
@@ -108,10 +108,10 @@ void MonitorJob::Order(const control_socket::ConfigChange& change, const ChangeR
   order->text = change.text;
   order->if_match_sha256 = change.if_match;
   order->peer = change.peer;
-  order->is_volatile = change.is_volatile;
+  order->is_override = change.is_override;
   order->at_step = change.at_step;
   order->on_written = [this, peer = change.peer](const std::string& sha256) { Expect(sha256, peer); };
-  impl_.reloader_.Order(order, [this, then, report](const OrderOutcome& outcome) {
+  impl_.reloader_.requests().Order(order, [this, then, report](const OrderOutcome& outcome) {
     impl_.PublishState();
     then(ReportOf(outcome, report));
   });
@@ -121,11 +121,11 @@ void MonitorJob::Order(const control_socket::ConfigChange& change, const ChangeR
 void MonitorJob::RollBack(const control_socket::ConfigChange& change, const ChangeReport& report,
                           const OnReport& then) {
   const auto found = std::make_shared<Result<output::OldConfig>>(Status(StatusCode::kNotFound, ""));
-  impl_.reloader_.OnOutputFiles(
+  impl_.reloader_.output_work().Do(
       [found, where = Absolute(output::OutputBase(impl_.options_.output_dir)), path = report.config_path,
        plan_id = change.plan_id] { *found = output::FindOldConfig(where, path, plan_id, ::geteuid()); },
       [this, found, change, report, then](const Status& fault) {
-        if (!fault.ok()) return SayNotReady(report, fault, then);
+        if (!fault.ok()) return ReportNotReady(report, fault, then);
         ChangeReport next = report;
         if (!found->ok()) {
           next.outcome = ChangeReport::Outcome::kNoOldConfig;
@@ -135,11 +135,11 @@ void MonitorJob::RollBack(const control_socket::ConfigChange& change, const Chan
         control_socket::ConfigChange apply = change;
         apply.text = found->value().text;
         next.old_plan_id = found->value().from.line.plan_id;
-        OrSay([&] { Order(apply, next, then); }, [&](const Status& again) { SayNotReady(report, again, then); });
+        OrReport([&] { Order(apply, next, then); }, [&](const Status& again) { ReportNotReady(report, again, then); });
       });
 }
 
-void MonitorJob::SayNotReady(ChangeReport report, const Status& why, const OnReport& then) {
+void MonitorJob::ReportNotReady(ChangeReport report, const Status& why, const OnReport& then) {
   report.outcome = ChangeReport::Outcome::kNotReady;
   report.message = "the monitor cannot accept the change now: " + why.message() + "; try again";
   then(report);
@@ -172,11 +172,11 @@ void MonitorJob::ReadConfig(const std::string& sha256, std::function<void(const 
 void MonitorJob::OnOutput(std::function<void(const std::string& directory)> work,
                           std::function<void(const Status& fault)> then) {
   impl_.loop_.Post([this, work = std::move(work), then = std::move(then)] {
-    const std::string& directory = impl_.reloader_.output_dir();
+    const std::string& directory = impl_.reloader_.journal().directory();
     if (directory.empty())
       return then(Status(StatusCode::kNotFound,
                          "this run has no history: no plan of it has written rows yet, or its format keeps no files"));
-    OrSay([&] { impl_.reloader_.OnOutputFiles([work, path = Absolute(directory)] { work(path); }, then); }, then);
+    OrReport([&] { impl_.reloader_.output_work().Do([work, path = Absolute(directory)] { work(path); }, then); }, then);
   });
 }
 

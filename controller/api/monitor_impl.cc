@@ -59,7 +59,7 @@ Monitor::Impl::Impl(Options options, bool dynamic, std::unique_ptr<output::RunSt
       files_(files),
       storage_(std::move(storage)),
       control_socket_(options_.on_event),
-      loop_([this](const char* what) { TellFault(what); }),
+      loop_([this](const char* what) { ReportFault(what); }),
       board_([this] { loop_.Post([this] { board_.Woken(), OnBoard(); }); }),
       engine_(EngineOptionsOf(options_)),
       data_plane_(options_.start_iteration, &engine_, &wake_up_, options_.decision_wait),
@@ -68,7 +68,7 @@ Monitor::Impl::Impl(Options options, bool dynamic, std::unique_ptr<output::RunSt
       reloader_(options_, dynamic,
                 {&loop_.context(), &data_plane_, &drain_, &board_, &io_, &output_io_, storage_.get(), &files_, &ranks_,
                  [this] { PublishState(); }},
-                [this](Event event) { Tell(std::move(event)); }),
+                [this](Event event) { Emit(std::move(event)); }),
       control_socket_settings_(api::SettingsOfControlSocket(options_, files_)),
       job_(control_socket_settings_.is_wanted || ranks_.shares_store() ? std::make_shared<api::MonitorJob>(this)
                                                                        : nullptr),
@@ -131,38 +131,38 @@ void Monitor::Impl::Start() {
   drain_.Start();
 }
 
-void Monitor::Impl::Tell(Event event) {
+void Monitor::Impl::Emit(Event event) {
   PublishState();
   event.t = SecondsSince(start_);
   if (job_) job_->Note(event);
   if (server_) server_->Wake();
-  control_socket_.Tell(event);
+  control_socket_.Emit(event);
 }
 
 void Monitor::Impl::Report(Event event) noexcept {
   if (!reported_.Put(std::move(event))) return;
   try {
     loop_.Post([this] {
-      for (Event& each : reported_.Take()) Tell(std::move(each));
+      for (Event& each : reported_.Take()) Emit(std::move(each));
     });
-  } catch (const std::bad_alloc&) {  // told with the next event of the board
+  } catch (const std::bad_alloc&) {  // emitted with the next event of the board
   }
 }
 
-void Monitor::Impl::TellFault(const char* what) {
+void Monitor::Impl::ReportFault(const char* what) {
   Event event;
   event.kind = EventKind::kDegraded;
   event.message = std::string("the loop thread caught an exception and continues: ") + what;
-  Tell(std::move(event));
+  Emit(std::move(event));
 }
 
 void Monitor::Impl::OnBoard() {
-  for (Event& each : reported_.Take()) Tell(std::move(each));
+  for (Event& each : reported_.Take()) Emit(std::move(each));
   for (std::string& trouble : board_.TakeDiagnostics()) {
     Event event;
     event.kind = EventKind::kDegraded;
     event.message = std::move(trouble);
-    Tell(std::move(event));
+    Emit(std::move(event));
   }
   reloader_.OnBoard();
   PublishState();
@@ -172,8 +172,8 @@ void Monitor::Impl::PublishState() {
   loop_state_.store(reloader_.state(), std::memory_order_relaxed);
   {
     const base::MutexLock lock(&mutex_);
-    output_dir_ = reloader_.output_dir();
-    fault_ = reloader_.fault();
+    output_dir_ = reloader_.journal().directory();
+    fault_ = reloader_.reports().fault();
   }
   if (job_) PublishView();
 }
@@ -223,7 +223,7 @@ void Monitor::Impl::AwaitRunId() {
   event.kind = EventKind::kNote;
   event.message = "the run id of rank 0 was not in the job's store within " +
                   std::to_string(options_.run_id_wait.count()) + " ms; this rank uses its own, " + options_.run_id;
-  loop_.Post([this, event = std::move(event)]() mutable { Tell(std::move(event)); });
+  loop_.Post([this, event = std::move(event)]() mutable { Emit(std::move(event)); });
 }
 
 Status Monitor::Impl::ChangePlan(std::function<reload::Replanned()> change, bool awaits_look) {
@@ -241,7 +241,7 @@ Status Monitor::Impl::ChangePlan(std::function<reload::Replanned()> change, bool
           call->replanned.status =
               Status(StatusCode::kExhausted, std::string("the plan is unchanged: ") + error.what());
         }
-        if (call->is_over.exchange(true)) reloader_.Discard(call->replanned);
+        if (call->is_over.exchange(true)) reloader_.replanner().Discard(call->replanned);
         PublishState();
       },
       kLoopCallTimeout);

@@ -40,9 +40,9 @@ class Monitor::Impl {
   Impl(Options options, bool dynamic, std::unique_ptr<output::RunStorage> storage, base::FileSystem& files);
   void Start();
 
-  // Loop thread, or before it runs. What is told has changed what is published.
-  void Tell(Event event);
-  // Any thread: has the loop tell the event. Waits for nobody.
+  // Loop thread, or before it runs. An event has changed what is published.
+  void Emit(Event event);
+  // Any thread: has the loop emit the event. Does not wait.
   void Report(Event event) noexcept;
   // Loop thread: takes what the drain has posted.
   void OnBoard();
@@ -60,7 +60,7 @@ class Monitor::Impl {
   RunState State() const;
   MonitorStatus GetStatus() const;
 
-  // Step thread. What goes wrong is a note among the events.
+  // Step thread. A failure is a note among the events.
   void TestServer() noexcept;
   void NameModules(const SiteIndex& sites) noexcept;
 
@@ -96,7 +96,7 @@ class Monitor::Impl {
   std::atomic<RunEnd> end_{RunEnd::kOk};  // what Close says of it
 
  private:
-  void TellFault(const char* what);
+  void ReportFault(const char* what);
   std::unique_ptr<control_socket::Server> MakeServer();
   void OpenPulse();
   // Any thread.

@@ -70,23 +70,23 @@ std::optional<control_socket::CostFacts> CostOf(const drain::StatusBoard& board)
   return facts;
 }
 
-control_socket::BudgetFacts FactsOf(const reload::BudgetView& view) {
+control_socket::BudgetFacts FactsOf(const budget::BudgetView& view) {
   control_socket::BudgetFacts facts{view.percent,       view.why_not,   view.factor,       {},
                                     view.spent_percent, view.decisions, view.last_decision};
   for (const SiteKind kind : view.left_out) facts.left_out.emplace_back(SiteKindName(kind));
   return facts;
 }
 
-control_socket::LookCounts LooksOf(const reload::Reloader& reloader) {
+control_socket::LookCounts LooksOf(const reload::ConfigFile& file) {
   using watch::LookCause;
-  return {reloader.looks(LookCause::kEvent), reloader.looks(LookCause::kSlow), reloader.looks(LookCause::kAgain),
-          reloader.looks(LookCause::kRefresh)};
+  return {file.looks(LookCause::kEvent), file.looks(LookCause::kSlow), file.looks(LookCause::kAgain),
+          file.looks(LookCause::kRefresh)};
 }
 
-control_socket::RefusalCounts RefusalsOf(const reload::Reloader& reloader) {
+control_socket::RefusalCounts RefusalsOf(const reload::EditReporter& reports) {
   using reload::RefusalReason;
-  return {reloader.refusals(RefusalReason::kSyntax), reloader.refusals(RefusalReason::kValue),
-          reloader.refusals(RefusalReason::kLimit), reloader.refusals(RefusalReason::kRank)};
+  return {reports.refusals(RefusalReason::kSyntax), reports.refusals(RefusalReason::kValue),
+          reports.refusals(RefusalReason::kLimit), reports.refusals(RefusalReason::kRank)};
 }
 
 // Why what the file says is not what runs, or is about to.
@@ -94,7 +94,7 @@ std::string DriftOf(const reload::ReloadView& view, const std::string& running, 
   if (!view.file_trouble.empty()) return "the config file cannot be read: " + view.file_trouble;
   if (view.refusal) return "the content of the config file was refused";
   if (!fault.empty()) return "the content of the config file could not be applied: " + fault;
-  if (view.given)
+  if (view.overridden)
     return "the running or last plan was applied with --volatile; the config file has other content, which replaces it "
            "when the file changes";
   if (running.empty() || view.stopping || running == view.file_sha256 || view.file_sha256.empty()) return "";
@@ -169,43 +169,43 @@ std::optional<output::EditPeer> MonitorJob::PeerOf(const Event& event) {
 }
 
 void MonitorJob::Count(const Event& event) {
-  ++told_.events;
+  ++reported_.events;
   switch (event.kind) {
     case EventKind::kSeen:
       seen_at_ = event.t;
-      told_.last_aborted = false;
+      reported_.last_aborted = false;
       break;
     case EventKind::kRefused: seen_at_.reset(); break;
     case EventKind::kAborted:
-      ++told_.aborts;
+      ++reported_.aborts;
       seen_at_.reset();
-      told_.last_aborted = true;
+      reported_.last_aborted = true;
       break;
     case EventKind::kArmed:
-      if (seen_at_) Add(event.t - *seen_at_, &told_.decisions);
+      if (seen_at_) Add(event.t - *seen_at_, &reported_.decisions);
       seen_at_.reset();
       break;
     case EventKind::kStopping: seen_at_.reset(); break;
     case EventKind::kFinished: finished_at_.emplace(event.plan_id, event.t); break;
     case EventKind::kApplied:
-      ++told_.applied;
-      told_.last_aborted = false;
-      told_.last_applied_unix = UnixNow();
+      ++reported_.applied;
+      reported_.last_aborted = false;
+      reported_.last_applied_unix = UnixNow();
       applied_plan_ = event.plan_id;
       applied_at_ = event.step;
       break;
     case EventKind::kDrained:
-      told_.ledger.produced += event.ledger.produced;
-      told_.ledger.written += event.ledger.written;
-      for (size_t i = 0; i < event.ledger.dropped.size(); ++i) told_.ledger.dropped[i] += event.ledger.dropped[i];
-      told_.measuring_seconds += event.busy_seconds;
+      reported_.ledger.produced += event.ledger.produced;
+      reported_.ledger.written += event.ledger.written;
+      for (size_t i = 0; i < event.ledger.dropped.size(); ++i) reported_.ledger.dropped[i] += event.ledger.dropped[i];
+      reported_.measuring_seconds += event.busy_seconds;
       measured_ = control_socket::MeasuredPlan{event.plan_id, event.collected, event.busy_seconds};
       if (const auto finished = finished_at_.find(event.plan_id); finished != finished_at_.end()) {
-        Add(event.t - finished->second, &told_.drains);
+        Add(event.t - finished->second, &reported_.drains);
         finished_at_.erase(finished);
       }
       break;
-    case EventKind::kWroteBack: told_.write_back = event.message; break;
+    case EventKind::kWroteBack: reported_.write_back = event.message; break;
     default: break;
   }
 }
@@ -215,7 +215,7 @@ control_socket::JobStatus MonitorJob::GetStatus() {
   const MonitorStatus monitor = impl_.GetStatus();
   const Options& options = impl_.options_;
   const base::MutexLock lock(&mutex_);
-  control_socket::JobStatus status = told_;
+  control_socket::JobStatus status = reported_;
   status.monitor = monitor;
   status.pid = ::getpid();
   status.run_id = view_.run_id.empty() ? options.run_id : view_.run_id;
@@ -249,8 +249,8 @@ control_socket::JobStatus MonitorJob::GetStatus() {
   status.watch_mode = view_.watch_mode;
   status.segment = view_.segment.segment;
   if (impl_.server_) status.tcp_address = impl_.server_->tcp_address();
-  status.looks = LooksOf(impl_.reloader_);
-  status.refusals = RefusalsOf(impl_.reloader_);
+  status.looks = LooksOf(impl_.reloader_.file());
+  status.refusals = RefusalsOf(impl_.reloader_.reports());
   const step::SwapTimes swaps = impl_.data_plane_.plans.swap_times();
   status.swaps = {swaps.swaps, static_cast<double>(swaps.total_ns) * 1e-9};
   status.longest_swap_seconds = static_cast<double>(swaps.longest_ns) * 1e-9;

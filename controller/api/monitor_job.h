@@ -1,4 +1,4 @@
-// A monitor as its control socket sees it. The loop publishes what it knows here, so that nobody has to ask it.
+// A monitor as its control socket sees it. The loop publishes what it knows here, so that no caller has to ask it.
 #pragma once
 
 #include <chrono>
@@ -40,7 +40,7 @@ class StepTime {
 
 class MonitorJob final : public control_socket::Job {
  public:
-  // `impl` outlives the control socket. Relative paths are told as those of the directory that the process is in at
+  // `impl` outlives the control socket. Relative paths are resolved against the directory that the process is in at
   // this moment.
   explicit MonitorJob(Monitor::Impl* impl);
 
@@ -77,8 +77,8 @@ class MonitorJob final : public control_socket::Job {
              const std::function<void(const control_socket::ChangeReport&)>& then);
   void RollBack(const control_socket::ConfigChange& change, const control_socket::ChangeReport& report,
                 const std::function<void(const control_socket::ChangeReport&)>& then);
-  static void SayNotReady(control_socket::ChangeReport report, const Status& why,
-                          const std::function<void(const control_socket::ChangeReport&)>& then);
+  static void ReportNotReady(control_socket::ChangeReport report, const Status& why,
+                             const std::function<void(const control_socket::ChangeReport&)>& then);
   // The bytes with this hash are this peer's.
   void Expect(const std::string& sha256, const output::EditPeer& peer);
 
@@ -95,8 +95,8 @@ class MonitorJob final : public control_socket::Job {
   control_socket::BeatLog beats_;
   base::Mutex mutex_;
   reload::ReloadView view_ STEPWATCH_GUARDED_BY(mutex_);
-  // What the events have told.
-  control_socket::JobStatus told_ STEPWATCH_GUARDED_BY(mutex_);
+  // Counted from the events.
+  control_socket::JobStatus reported_ STEPWATCH_GUARDED_BY(mutex_);
   std::optional<control_socket::MeasuredPlan> measured_ STEPWATCH_GUARDED_BY(mutex_);
   PlanId applied_plan_ STEPWATCH_GUARDED_BY(mutex_) = 0;
   int64_t applied_at_ STEPWATCH_GUARDED_BY(mutex_) = -1;

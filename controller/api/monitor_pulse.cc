@@ -1,4 +1,4 @@
-// What a training loop says of itself, on its way to the pulse and to the beats.
+// Reports of a training loop about itself, on their way to the pulse and to the beats.
 #include <algorithm>
 #include <exception>
 #include <limits>

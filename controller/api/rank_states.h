@@ -1,4 +1,4 @@
-// What is known of the states of a job's ranks without asking them: what they said when somebody asked last. Pure.
+// The states of a job's ranks as of their last answers. Pure.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ class RankStates {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // What a rank has said of itself is not taken for its state for longer.
+  // An answer of a rank counts as its state no longer than this.
   static constexpr std::chrono::minutes kHoldFor{5};
 
   // All ranks were asked. `unix_seconds`: that time by the system's clock.

@@ -66,10 +66,10 @@ http::Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
     case ChangeOutcome::kNotReady: return http::Busy(report.message);
     case ChangeOutcome::kWritten:
     case ChangeOutcome::kUnchanged:
-    case ChangeOutcome::kGiven: break;
+    case ChangeOutcome::kOverridden: break;
   }
   http::Answer answer = With(200, ChangeJson(report));
-  answer.etag = report.outcome == ChangeOutcome::kGiven ? report.replaced_sha256 : report.sha256;
+  answer.etag = report.outcome == ChangeOutcome::kOverridden ? report.replaced_sha256 : report.sha256;
   return answer;
 }
 
@@ -99,20 +99,20 @@ std::optional<uint64_t> NumberOf(const std::string& query_untrusted, std::string
 
 // What the query of an apply says; nothing: something else, or something twice.
 struct ApplyQuery {
-  uint64_t is_volatile = 0;
+  uint64_t is_override = 0;
   uint64_t at_step = 0;
 };
 std::optional<ApplyQuery> ApplyQueryFrom(std::string_view query_untrusted) {
   ApplyQuery query;
-  bool has_volatile = false, has_step = false;
+  bool has_override = false, has_step = false;
   while (!query_untrusted.empty()) {
     const size_t end = query_untrusted.find('&');
     const std::string each(query_untrusted.substr(0, end));
     query_untrusted.remove_prefix(end == std::string_view::npos ? query_untrusted.size() : end + 1);
-    const std::optional<uint64_t> is_volatile = NumberOf(each, "volatile", 2);
+    const std::optional<uint64_t> is_override = NumberOf(each, "volatile", 2);
     const std::optional<uint64_t> at_step = NumberOf(each, "at_step", kStepMax + 1);
-    if (is_volatile && *is_volatile <= 1 && !std::exchange(has_volatile, true))
-      query.is_volatile = *is_volatile;
+    if (is_override && *is_override <= 1 && !std::exchange(has_override, true))
+      query.is_override = *is_override;
     else if (at_step && *at_step <= kStepMax && !std::exchange(has_step, true))
       query.at_step = *at_step;
     else
@@ -169,7 +169,7 @@ void BeginApply(const Request& request, Job& job, OnAnswer then) {
     return then(http::BadRequest("the query may be volatile=1 and at_step=N, each once; found \"" +
                                  base::Printable(request.query) + "\""));
   ConfigChange change;
-  change.is_volatile = query->is_volatile == 1;
+  change.is_override = query->is_override == 1;
   change.at_step = static_cast<int64_t>(query->at_step);
   change.text = request.body;
   Begin(request, job, std::move(change), std::move(then));

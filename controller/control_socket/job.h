@@ -83,7 +83,7 @@ struct BudgetFacts {
 
 // Looks at the config file, by what has caused them.
 struct LookCounts {
-  uint64_t event = 0;    // inotify has told of something
+  uint64_t event = 0;    // inotify has reported a change
   uint64_t slow = 0;     // the look that always runs
   uint64_t again = 0;    // what the look before it found was to rest first, or could not be taken over
   uint64_t refresh = 0;  // somebody has asked for it, or the watching begins
@@ -158,7 +158,7 @@ struct JobStatus {
   std::optional<RankStates> ranks;  // nothing: another rank's control socket answers for the job
 };
 
-// What became of the wish to pause the collection, or to go on with it.
+// The result of a request to pause the collection, or to resume it.
 struct PauseResult {
   enum class Outcome : uint8_t {
     kDone,
@@ -178,12 +178,12 @@ struct PauseResult {
   bool is_of_all_ranks = true;
 };
 
-// What became of the wish to close the files with what is recorded so far.
+// The result of a request to close the files with the rows recorded so far.
 struct RotateResult {
   enum class Outcome : uint8_t {
     kDone,
     kAsked,          // the running step has not ended in time, or its rows are not written yet
-    kUnderWay,       // an earlier wish is not done
+    kUnderWay,       // an earlier request is not done
     kNotCollecting,  // no plan is in force, so no file is open
     kNoAnswer,       // the loop hangs
   };
@@ -203,7 +203,7 @@ struct NumberedEvent {
 
 struct EventPage {
   std::vector<NumberedEvent> events;
-  uint64_t newest = 0;  // id of the newest event that was told; 0: none was
+  uint64_t newest = 0;  // id of the newest event; 0: there was none
 };
 
 struct DoctorReport {
@@ -217,7 +217,7 @@ struct DoctorReport {
   std::string watch_mode;
 };
 
-// What somebody asks of the config file.
+// A requested change of the config file.
 struct ConfigChange {
   enum class Verb : uint8_t { kApply, kStart, kStop, kRollback };
 
@@ -225,7 +225,7 @@ struct ConfigChange {
   std::string text;          // kApply
   PlanId plan_id = 0;        // kRollback: back to its config; 0: to the one before the config that ran last
   std::string if_match;      // only if the file holds the bytes with this SHA-256; empty: whatever it holds
-  bool is_volatile = false;  // kApply: the file is left alone, and what it holds takes over when it changes
+  bool is_override = false;  // kApply: the file is left alone, and what it holds takes over when it changes
   int64_t at_step = 0;       // kApply: its plan begins then; not later than the running step: at the next
   output::EditPeer peer;
 };
@@ -234,7 +234,7 @@ struct ChangeReport {
   enum class Outcome : uint8_t {
     kWritten,
     kUnchanged,    // the file held the text already
-    kGiven,        // the text runs, or is about to, and the file holds another
+    kOverridden,   // the text runs, or is about to, and the file holds another
     kConflict,     // it holds something else than it should
     kEdited,       // somebody saved at the same moment; theirs stands
     kInvalid,      // the text is unusable
@@ -244,20 +244,20 @@ struct ChangeReport {
     kNotReader,    // another process of the job reads the config
     kNotReady,     // not now
   };
-  // What the monitor makes of the text that is in the file.
+  // The verdict of the monitor on the text that is in the file.
   enum class Taken : uint8_t { kPending, kArmed, kRunning, kStopping, kOff, kRefused, kSuperseded };
 
   Outcome outcome = Outcome::kNotReady;
   std::string config_path;
   std::string method;           // how it was written
-  std::string message;          // unless kWritten, kUnchanged or kGiven
+  std::string message;          // unless kWritten, kUnchanged or kOverridden
   TextPlace place;              // kInvalid
   std::string replaced_sha256;  // what the file held; empty: nothing, or it was not read
   std::string sha256;           // of the text
   PlanId old_plan_id = 0;       // kRollback: whose config it is
   bool is_begun = false;        // kUnchanged: what the file asks for was over, or not begun, and is begun again
 
-  // kWritten, kUnchanged, kGiven
+  // kWritten, kUnchanged, kOverridden
   Taken taken = Taken::kPending;
   PlanId plan_id = 0;  // of the plan that it is about; 0: none
   int64_t at_step = -1;
@@ -274,10 +274,10 @@ struct HistoryReport {
   output::History history;
 };
 
-// What a rank of the job has said.
+// The answer of a rank of the job.
 struct RankWord {
   int rank = 0;
-  std::string text_untrusted;  // empty: it has said nothing, or what it said is not understood
+  std::string text_untrusted;  // empty: no answer, or it is not understood
   int64_t heard_ms = 0;        // after the question
   std::string trouble;         // why the text is empty
 };

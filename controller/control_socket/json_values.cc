@@ -226,9 +226,9 @@ Json PeerJson(const output::EditPeer& peer) {
 Json ChangeJson(const ChangeReport& report) {
   Json json = http::VersionedAnswer();
   json["config"] = report.config_path;
-  json["outcome"] = report.outcome == ChangeReport::Outcome::kWritten ? "written"
-                    : report.outcome == ChangeReport::Outcome::kGiven ? "given"
-                                                                      : "unchanged";
+  json["outcome"] = report.outcome == ChangeReport::Outcome::kWritten      ? "written"
+                    : report.outcome == ChangeReport::Outcome::kOverridden ? "given"
+                                                                           : "unchanged";
   json["method"] = report.method;
   json["replaced_sha256"] = report.replaced_sha256;
   json["sha256"] = report.sha256;

@@ -7,7 +7,7 @@
 #include "controller/control_socket/change_routes.h"
 #include "controller/control_socket/json_values.h"
 #include "controller/control_socket/metrics.h"
-#include "controller/control_socket/motion_routes.h"
+#include "controller/control_socket/pause_routes.h"
 #include "controller/control_socket/ranks.h"
 #include "src/base/sha256.h"
 #include "src/base/text.h"

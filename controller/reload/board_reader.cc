@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "controller/reload/quietly.h"
+#include "src/base/ignore_exceptions.h"
 
 namespace stepwatch::reload {
 
@@ -22,7 +22,7 @@ void BoardReader::Read() {
 
 template <class Change>
 void BoardReader::Note(PlanId plan_id, const Change& change) noexcept {
-  Quietly([&] { journal_->Update(plan_id, change); });
+  base::IgnoreExceptions([&] { journal_->Update(plan_id, change); });
 }
 
 void BoardReader::OnEntry(const drain::PlanBegan& entry) {
@@ -36,7 +36,7 @@ void BoardReader::OnEntry(const drain::PlanBegan& entry) {
   event.kind = EventKind::kApplied;
   event.plan_id = entry.plan_id;
   event.step = entry.first_step;
-  Quietly([&] { tell_(std::move(event)); });
+  base::IgnoreExceptions([&] { emit_(std::move(event)); });
 }
 
 void BoardReader::OnEntry(const drain::PlanFinished& entry) {
@@ -48,18 +48,18 @@ void BoardReader::OnEntry(const drain::PlanFinished& entry) {
     plan.collected = entry.collected;
     plan.end_reason = step::EndReasonText(entry.reason);
   });
-  Quietly([&] {
+  base::IgnoreExceptions([&] {
     Event event;
     event.kind = EventKind::kFinished;
     event.plan_id = entry.plan_id;
     event.step = entry.last_step;
     event.collected = entry.collected;
     event.message = step::EndReasonText(entry.reason);
-    tell_(std::move(event));
+    emit_(std::move(event));
   });
 }
 
-// The account is in history and manifest, in this order, before the file says that the window is over: whoever sees the
+// The account is in history and manifest, in this order, before the file says that the window is over: a reader of the
 // one finds the other.
 void BoardReader::OnEntry(const drain::PlanDrained& entry) {
   history_->Ended(entry.plan_id, entry.reason, entry.collected, entry.ledger);
@@ -75,16 +75,16 @@ void BoardReader::OnEntry(const drain::PlanDrained& entry) {
     event.collected = entry.collected;
     event.ledger = entry.ledger;
     event.busy_seconds = entry.busy_seconds;
-    Quietly([&] { tell_(std::move(event)); });
+    base::IgnoreExceptions([&] { emit_(std::move(event)); });
   });
 }
 
 void BoardReader::OnEntry(const drain::SinkFailed& entry) {
-  Tell(EventKind::kDegraded, entry.status.message() + "; rows wait in memory, and writing is retried");
+  Emit(EventKind::kDegraded, entry.status.message() + "; rows wait in memory, and writing is retried");
 }
 
 void BoardReader::OnEntry(const drain::SinkRecovered&) {
-  Tell(EventKind::kRecovered, "rows are written again");
+  Emit(EventKind::kRecovered, "rows are written again");
 }
 
 void BoardReader::OnEntry(const drain::AlarmsRaised& entry) {
@@ -93,23 +93,23 @@ void BoardReader::OnEntry(const drain::AlarmsRaised& entry) {
   event.plan_id = entry.plan_id;
   event.step = entry.step;
   for (const std::string& sentence : entry.sentences) {
-    Quietly([&] {
+    base::IgnoreExceptions([&] {
       event.message = sentence;
-      tell_(event);
+      emit_(event);
     });
   }
   if (entry.further == 0) return;
   event.message = std::to_string(entry.further) + " further alarms at step " + std::to_string(entry.step) +
                   ", not reported one by one";
-  tell_(std::move(event));
+  emit_(std::move(event));
 }
 
 void BoardReader::OnEntry(const drain::AnomalyFileFailed& entry) {
-  Tell(EventKind::kDegraded, entry.status.message() + "; alarms wait in memory, and writing is retried");
+  Emit(EventKind::kDegraded, entry.status.message() + "; alarms wait in memory, and writing is retried");
 }
 
 void BoardReader::OnEntry(const drain::AnomalyFileRecovered&) {
-  Tell(EventKind::kRecovered, "anomaly.json is written again");
+  Emit(EventKind::kRecovered, "anomaly.json is written again");
 }
 
 void BoardReader::OnEntry(const drain::PlanPaused& entry) {
@@ -119,18 +119,18 @@ void BoardReader::OnEntry(const drain::PlanPaused& entry) {
   event.step = entry.step;
   const std::string from = "from step " + std::to_string(entry.step) + " on the plan ";
   event.message = from + (entry.paused ? "is paused; it keeps its window and its count" : "collects again");
-  Quietly([&] { tell_(std::move(event)); });
+  base::IgnoreExceptions([&] { emit_(std::move(event)); });
 }
 
 void BoardReader::OnEntry(const drain::SegmentBegun& entry) {
   on_segment_(entry);
 }
 
-void BoardReader::Tell(EventKind kind, std::string message) {
+void BoardReader::Emit(EventKind kind, std::string message) {
   Event event;
   event.kind = kind;
   event.message = std::move(message);
-  tell_(std::move(event));
+  emit_(std::move(event));
 }
 
 }  // namespace stepwatch::reload

@@ -1,4 +1,4 @@
-// What the drain has posted: fed to the state machine, kept in manifest and history, told as events. Loop thread only.
+// Feeds the posts of the drain to the state machine, and records them as events, in manifest and history. Loop thread.
 #pragma once
 
 #include <functional>
@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "controller/reload/edit_history.h"
+#include "controller/journal/edit_history.h"
+#include "controller/journal/run_journal.h"
 #include "controller/reload/machine.h"
-#include "controller/reload/run_journal.h"
 #include "src/drain/status_board.h"
 #include "stepwatch/event.h"
 
@@ -17,17 +17,17 @@ namespace stepwatch::reload {
 class BoardReader {
  public:
   // The board, the journal and the history outlive the reader.
-  BoardReader(drain::StatusBoard* board, RunJournal* journal, EditHistory* history,
+  BoardReader(drain::StatusBoard* board, journal::RunJournal* journal, journal::EditHistory* history,
               std::function<void(const Input&)> feed, std::function<void(const drain::SegmentBegun&)> on_segment,
-              std::function<void(Event)> tell)
+              std::function<void(Event)> emit)
       : board_(board),
         journal_(journal),
         history_(history),
         feed_(std::move(feed)),
         on_segment_(std::move(on_segment)),
-        tell_(std::move(tell)) {}
+        emit_(std::move(emit)) {}
 
-  // Takes in what is posted. An entry that the machine finds no memory for stays, with all after it, for the next call.
+  // Reads all entries. One for which the machine finds no memory stays, with all after it, for the next call.
   void Read();
 
  private:
@@ -43,14 +43,14 @@ class BoardReader {
   void OnEntry(const drain::SegmentBegun& entry);
   template <class Change>
   void Note(PlanId plan_id, const Change& change) noexcept;
-  void Tell(EventKind kind, std::string message);
+  void Emit(EventKind kind, std::string message);
 
   drain::StatusBoard* const board_;
-  RunJournal* const journal_;
-  EditHistory* const history_;
+  journal::RunJournal* const journal_;
+  journal::EditHistory* const history_;
   const std::function<void(const Input&)> feed_;
   const std::function<void(const drain::SegmentBegun&)> on_segment_;
-  const std::function<void(Event)> tell_;
+  const std::function<void(Event)> emit_;
   std::vector<drain::BoardEntry> entries_;  // from next_entry_ on not taken in
   size_t next_entry_ = 0;
 };

@@ -23,12 +23,12 @@ writeback::WriteBackResult Edited(const std::string& path) {
 
 }  // namespace
 
-ConfigWriter::ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files,
-                           std::string config_path, std::function<void(const Finding&)> tell)
+ConfigWriter::ConfigWriter(boost::asio::io_context& loop, journal::FileQueue* file_work, base::FileSystem* files,
+                           std::string config_path, std::function<void(const Finding&)> report)
     : file_work_(file_work),
       files_(files),
       config_path_(std::move(config_path)),
-      tell_(std::move(tell)),
+      report_(std::move(report)),
       timer_(loop) {}
 
 ConfigWriter::Looked ConfigWriter::LookAt(Displaced* displaced) {
@@ -47,7 +47,7 @@ writeback::WriteBackResult ConfigWriter::MakeNow(Displaced* displaced, const std
   return result;
 }
 
-void ConfigWriter::TakeOver() {
+void ConfigWriter::AdoptLeftovers() {
   Look([path = config_path_, files = files_](Displaced* displaced) {
     std::vector<Finding> kept = writeback::TidyLeftovers(path, *files);
     displaced->files.Add(writeback::FindDisplaced(path, *files));
@@ -95,34 +95,34 @@ void ConfigWriter::Make(Change change, Then then) {
         outcome->after = LookAt(displaced.get());
       },
       [this, outcome, then = std::move(then)](const Status& fault) {
-        TakeIn(outcome->before);
-        TakeIn(outcome->after);
-        if (!fault.ok()) TakeOver();  // it may have displaced a file by then
+        OnLooked(outcome->before);
+        OnLooked(outcome->after);
+        if (!fault.ok()) AdoptLeftovers();  // it may have displaced a file by then
         then(fault, outcome->result);
       });
 }
 
-// What a look throws is no reason not to look again.
+// A look that throws does not end the looks.
 void ConfigWriter::Look(std::function<Looked(Displaced*)> look) noexcept {
   try {
     const auto looked = std::make_shared<Looked>();
     file_work_->Do([looked, displaced = displaced_, look = std::move(look)] { *looked = look(displaced.get()); },
                    [this, looked](const Status& fault) {
                      if (!fault.ok()) return LookAgainAt(Clock::now() + kLookAfterFault);
-                     TakeIn(*looked);
+                     OnLooked(*looked);
                    });
   } catch (...) {
     LookAgainAt(Clock::now() + kLookAfterFault);
   }
 }
 
-void ConfigWriter::TakeIn(const Looked& looked) noexcept {
+void ConfigWriter::OnLooked(const Looked& looked) noexcept {
   displaced_count_ = looked.count;
   LookAgainAt(looked.look_at);
   for (const Finding& finding : looked.findings) {
     try {
-      tell_(finding);
-    } catch (...) {  // no memory to tell of it: the file holds the edit, or its name says so
+      report_(finding);
+    } catch (...) {  // no memory to report it: the file holds the edit, or its name says so
     }
   }
 }

@@ -1,4 +1,4 @@
-// Writes into the config file, `dynamic_on: false` or what somebody orders, and looks after the files that this
+// Writes into the config file, `dynamic_on: false` or an ordered edit, and looks after the files that this
 // displaces until their grace is over (controller/writeback).
 //
 // Loop thread only; the files are touched on the executor on which the config is looked at as well, one after the other
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/reload/file_queue.h"
+#include "controller/journal/file_queue.h"
 #include "controller/watch/timer.h"
 #include "controller/writeback/config_edit.h"
 #include "controller/writeback/displaced_file.h"
@@ -27,18 +27,18 @@ namespace stepwatch::reload {
 class ConfigWriter {
  public:
   using Finding = writeback::DisplacedFile::Finding;
-  // `fault`: Ok, or why nothing is known of the file: it is as it was, or changed and nobody was told.
+  // `fault`: Ok, or why the state of the file is unknown: it is as it was, or changed without a result.
   using Then = std::function<void(const Status& fault, const writeback::WriteBackResult& result)>;
 
-  // `tell` hears of each late edit. The queue and the files outlive the writer, and the files whatever hangs in them.
-  ConfigWriter(boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files, std::string config_path,
-               std::function<void(const Finding&)> tell);
+  // `report` receives each late edit. The queue and the files outlive the writer, and the files whatever hangs in them.
+  ConfigWriter(boost::asio::io_context& loop, journal::FileQueue* file_work, base::FileSystem* files,
+               std::string config_path, std::function<void(const Finding&)> report);
 
-  // Changes the file with the functions of controller/writeback. On the executor: owns or shares what it touches.
+  // Changes the file with the functions of controller/writeback. On the executor: owns or shares all that it touches.
   using Change = std::function<writeback::WriteBackResult()>;
 
-  // Takes over what a killed process left beside the config.
-  void TakeOver();
+  // Takes over the files that a killed process left beside the config.
+  void AdoptLeftovers();
   // Makes `dynamic_on` false in the file if it still holds the text with this hash, and `is_unchanged`, asked on the
   // executor, says that no look has found another text since. Throws, with nothing done, as FileQueue::Do does.
   void WriteBack(const std::string& base_sha256, std::function<bool()> is_unchanged, Then then);
@@ -68,13 +68,13 @@ class ConfigWriter {
                                             base::FileSystem& files);
 
   void Look(std::function<Looked(Displaced*)> look) noexcept;
-  void TakeIn(const Looked& looked) noexcept;
+  void OnLooked(const Looked& looked) noexcept;
   void LookAgainAt(std::optional<writeback::DisplacedFiles::Clock::time_point> time) noexcept;
 
-  FileQueue* const file_work_;
+  journal::FileQueue* const file_work_;
   base::FileSystem* const files_;
   const std::string config_path_;
-  const std::function<void(const Finding&)> tell_;
+  const std::function<void(const Finding&)> report_;
   const std::shared_ptr<Displaced> displaced_ = std::make_shared<Displaced>();
   watch::Timer timer_;
   int write_backs_ = 0;

@@ -1,4 +1,4 @@
-// The way of an edit on the loop: bytes, config, intent, plan. Nothing here knows what runs.
+// The way of an edit on the loop: bytes, config, intent, plan. Independent of the running plan.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ namespace stepwatch::reload {
 
 // Where on its way an edit was refused.
 enum class RefusalReason : uint8_t {
-  kSyntax,  // it is no JSON
-  kValue,   // a key holds what it cannot take
+  kSyntax,  // it is not JSON
+  kValue,   // a key holds a value that it does not accept
   kLimit,   // it goes beyond a limit of the run
   kRank,    // another rank of the job cannot do it
 };
 inline constexpr size_t kRefusalReasonCount = 4;
 
-// A text of the config file, and what became of it.
+// A text of the config file, and the result of its parsing and compilation.
 struct Edit {
   std::string sha256;
   std::string text;
@@ -49,10 +49,10 @@ class EditPipeline {
   const SiteIndex& sites() const { return *sites_; }
   const std::shared_ptr<const SiteIndex>& shared_sites() const { return sites_; }
 
-  // False if the text is no JSON: somebody may still be writing it. Parse finds the same text parsed.
+  // False if the text is not JSON: a program may still be writing it. Parse reuses the result for the same text.
   bool LooksWhole(const std::string& text);
   Edit Parse(const std::string& sha256, const std::string& text);
-  // Finds out what the text asks for, and compiles the plan if it asks for one; a limit of the run may refuse it.
+  // Determines the intent of the text, and compiles the plan if it asks for one; a limit of the run may refuse it.
   EditIntent Classify(Edit* edit, PlanId plan_id) const;
   // False: refused, with the reason in the edit.
   bool Compile(Edit* edit, PlanId plan_id) const;

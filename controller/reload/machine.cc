@@ -24,9 +24,9 @@ struct Stepper {
   void operator()(const Recompiled& input);
   void operator()(const Resampled& input);
   void operator()(const Discarded& input);
-  void operator()(const BytesGiven& input);
+  void operator()(const OverrideBytes& input);
   void operator()(const AskedAgain& input);
-  void operator()(const PauseWanted& input);
+  void operator()(const PauseRequested& input);
   void operator()(const LimitReached& input);
 
  private:
@@ -53,8 +53,8 @@ void Stepper::operator()(const BytesSeen& input) {
   TakeNew(input.sha256, input.intent);
 }
 
-// Bytes that were given run on while the file holds what it held before. If somebody puts them into the file while they
-// run, it is as it should be.
+// Bytes that override the file run on while it holds what it held before. If they are saved into the file while they
+// run, the override ends.
 bool Stepper::FileIsAsItWas(const BytesSeen& input) {
   if (!state.in_file) return input.sha256 == state.seen;
   if (*state.in_file == input.sha256) return true;
@@ -86,7 +86,7 @@ void Stepper::TakeNew(const std::string& sha256, EditIntent intent) {
   }
 }
 
-void Stepper::operator()(const BytesGiven& input) {
+void Stepper::operator()(const OverrideBytes& input) {
   if (input.intent == EditIntent::kRefused) return;
   if (!state.in_file) state.in_file = state.seen;
   if (*state.in_file == input.sha256) state.in_file.reset();
@@ -101,7 +101,7 @@ void Stepper::operator()(const AskedAgain& input) {
 }
 
 void Stepper::Run(const std::string& sha256, bool was_refused) {
-  // Going back from a refused edit to the bytes in force clears the error and disturbs nothing.
+  // Going back from a refused edit to the bytes in force clears the error and changes no plan.
   const MachinePlan* newest = NewestToCome();
   if (was_refused && newest != nullptr && newest->sha256 == sha256) {
     actions.push_back(ReportRestored{});
@@ -124,7 +124,7 @@ void Stepper::Stop() {
   if (state.stopping) return;
   state.armed.reset();
   state.stopping = state.window.has_value();
-  // Published first: whoever hears of the stop finds that the very next boundary obeys it.
+  // Published first: a client that reads the event finds that the very next boundary obeys the stop.
   actions.push_back(PublishStop{step::EndReason::kStopped});
   actions.push_back(ReportStopping{});
 }
@@ -147,7 +147,7 @@ void Stepper::operator()(const Applied& input) {
   while (!state.published.empty() && state.published.front().plan_id < input.plan_id)
     state.published.erase(state.published.begin());
   if (state.published.empty() || state.published.front().plan_id != input.plan_id) return;
-  // Told of the new window before the end of the old one (the model has grown at the very boundary).
+  // The new window is reported before the end of the old one (the model has grown at the very boundary).
   if (state.window) state.draining.push_back(*state.window);
   state.window = state.published.front();
   state.published.erase(state.published.begin());
@@ -201,7 +201,7 @@ void Stepper::operator()(const Drained& input) {
 }
 
 void Stepper::operator()(const WroteBack& input) {
-  if (state.in_file) {  // what was given runs on
+  if (state.in_file) {  // the override runs on
     if (*state.in_file == input.base_sha256) state.in_file = input.sha256;
     return;
   }
@@ -239,7 +239,7 @@ void Stepper::operator()(const Renumbered& input) {
   if (state.armed) Arm<PublishPlan>(std::string(state.armed->sha256));
 }
 
-// What is armed is published again in any case: plans begin in the order of their ids.
+// The armed plan is published again in any case: plans begin in the order of their ids.
 void Stepper::operator()(const Recompiled& input) {
   if (input.in_force && state.window) {
     state.published.clear();  // none of them has begun, and none will
@@ -261,14 +261,14 @@ void Stepper::operator()(const Discarded& input) {
   if (MachinePlan* plan = FindBegun(&MachinePlan::continuation, input.plan_id)) DiscardContinuation(plan);
 }
 
-void Stepper::operator()(const PauseWanted& input) {
+void Stepper::operator()(const PauseRequested& input) {
   if (!state.window || state.window->paused == input.pause) return;
   if (input.pause && (state.stopping || (state.armed && !input.armed_waits))) return;
   state.window->paused = input.pause;
   actions.push_back(SetPause{state.window->window, input.pause});
 }
 
-// The window is over for good, so the file is to say so like at any other end: the same text starts nothing again.
+// The window is over for good, so the file says so as at any other end: the same text starts no window again.
 void Stepper::operator()(const LimitReached&) {
   if (!state.armed && (!state.window || state.stopping)) return;
   if (state.dynamic && state.armed && !state.in_file && state.seen == state.armed->sha256) state.due = state.armed;

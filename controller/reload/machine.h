@@ -1,7 +1,7 @@
-// The reload state machine: what one process does about the config file, as a pure function.
+// The reload state machine: the reaction of one process to its config file, as a pure function.
 //
-// Step(state, input) -> actions; no clock, no I/O, no threads. The reloader performs the actions and feeds back what
-// happened. Rules and states: docs/design/life_of_an_edit.md.
+// Step(state, input) -> actions; no clock, no I/O, no threads. PlanController performs the actions and feeds back their
+// results. Rules and states: docs/design/life_of_an_edit.md.
 //
 //   IDLE --run--> ARMED --applied--> COLLECTING --finished--> DRAINING --drained--> IDLE (+ write-back)
 //                   ^                    | run: ARMED again, the old plan keeps collecting until the swap
@@ -21,13 +21,13 @@
 
 namespace stepwatch::reload {
 
-// What a text of the config file asks for.
+// The intent of a text of the config file.
 enum class EditIntent : uint8_t {
   kRefused,  // unusable
   kOff,      // dynamic_on is false
   kEmpty,    // dynamic_on is true, collect_times is 0: stop, and write false back
   kRun,      // collect; the compiled plan carries MachineState::next_plan_id
-  kDone,     // collect, which an earlier start of the job has done: nothing begins, and false is written back
+  kDone,     // collect, which an earlier start of the job has done: no plan begins, and false is written back
 };
 
 // --- inputs ---
@@ -49,30 +49,30 @@ struct Drained {
   PlanId plan_id = 0;
   step::EndReason reason = step::EndReason::kClosed;
 };
-// What the write-back of these bytes has left in the file, our own text or the same bytes: not a change. Other bytes
+// The write-back of these bytes has left our own text in the file, or the same bytes: this is not a change. Other bytes
 // that were seen meanwhile are newer.
 struct WroteBack {
   std::string base_sha256;
   std::string sha256;
 };
-// The write-back has found other bytes, which somebody saved at that moment: what the file is seen to hold next
-// decides, if it was not seen meanwhile.
+// The write-back has found other bytes, which were saved at that moment: the next look at the file decides, if it was
+// not seen meanwhile.
 struct FoundEdited {
   std::string base_sha256;
   PlanId plan_id = 0;
 };
-// Rank 0 of a job: the ranks have agreed on these bytes, and on the id of the plan that they ask for. Rank 0 knows what
-// is new: the same text again, after it was written back, is.
+// Rank 0 of a job: the ranks have agreed on these bytes, and on the id of the plan that they ask for. Rank 0 knows the
+// news: the same text again, after it was written back, is new.
 struct AgreedBytes {
   std::string sha256;
   EditIntent intent = EditIntent::kOff;
   PlanId plan_id = 0;
 };
-// The ranks of the job do not take the plan: one of them cannot. What ran goes on.
+// The ranks of the job do not apply the plan: one of them cannot. The running plan continues.
 struct Rejected {
   PlanId plan_id = 0;  // 0: the end of the collection
 };
-// They do not take its id, which one of them has used: this is the next that all have free.
+// They do not accept its id, which one of them has used: this is the next that all have free.
 struct Renumbered {
   PlanId next_plan_id = 0;
 };
@@ -81,41 +81,41 @@ struct Renumbered {
 struct Recompiled {
   bool in_force = true;
 };
-// The ranks of the job have agreed to go on with the window under this plan, from a step that is to come. What is armed
-// begins after that, and stays. The id is free.
+// The ranks of the job have agreed to continue the window under this plan, from a later step. The armed plan begins
+// after that, and stays. The id is free.
 struct Resampled {
   PlanId plan_id = 0;
 };
-// Somebody wants these bytes to run although the file holds others, and cannot be changed. kRefused changes nothing.
-struct BytesGiven {
+// A request: these bytes run although the file holds others, and cannot be changed. kRefused has no effect.
+struct OverrideBytes {
   std::string sha256;
   EditIntent intent = EditIntent::kOff;
 };
-// Somebody wants the bytes that were seen last to begin, which the file holds already: their window is over, or was not
-// begun because it had been done. They ask for a plan; while there is one, nothing follows.
+// A request: the bytes that were seen last, which the file holds already, begin again. Their window is over, or was not
+// begun because it had been done. They ask for a plan; while there is one, this has no effect.
 struct AskedAgain {
   std::string sha256;
 };
-// Somebody wants the window in force to collect nothing for a while, or to go on. Without a window, or if it is about
-// to end or to be replaced, nothing follows.
-struct PauseWanted {
+// A request: the window in force pauses or resumes. Without a window, or if it is about to end or to be replaced, this
+// has no effect.
+struct PauseRequested {
   bool pause = true;
-  bool armed_waits = false;  // what is armed does not begin at the next boundary
+  bool armed_waits = false;  // the armed plan does not begin at the next boundary
 };
 // The step thread does not take the plan that was to continue the window: it has stopped waiting.
 struct Discarded {
   PlanId plan_id = 0;
 };
-// A limit of the run does not let the newest plan go on, whatever the file says.
+// A limit of the run ends the newest plan, whatever the file says.
 struct LimitReached {};
 using Input =
     std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes, Rejected,
-                 Renumbered, Recompiled, Resampled, Discarded, BytesGiven, AskedAgain, PauseWanted, LimitReached>;
+                 Renumbered, Recompiled, Resampled, Discarded, OverrideBytes, AskedAgain, PauseRequested, LimitReached>;
 
 // --- actions ---
-struct ReportSeen {};      // new bytes; precedes what is done about them
+struct ReportSeen {};      // new bytes; precedes the actions that follow from them
 struct ReportRefused {};   // with the error that made the intent
-struct ReportNotBegun {};  // the bytes ask for what was done
+struct ReportNotBegun {};  // the bytes ask for a window that was done
 struct ReportLost {
   EventKind kind = EventKind::kMissing;
 };
@@ -168,7 +168,7 @@ struct MachineState {
   PlanId next_plan_id = 1;
 
   std::string seen;                    // hash of the bytes seen last, our own write-back included
-  std::optional<std::string> in_file;  // `seen` was given and not read: what the file held then; empty: not known
+  std::optional<std::string> in_file;  // `seen` overrides the file, which held this then; empty: unknown
   bool refused = false;                // those bytes were refused
   std::optional<EventKind> lost;       // the file is missing or unreadable since
 
@@ -179,8 +179,8 @@ struct MachineState {
   std::optional<MachinePlan> window;
   bool stopping = false;  // the window ends at the next boundary
   std::vector<MachinePlan> draining;
-  // Of `seen`: its window is complete, or it asked for zero steps or for what was done (plan id 0). Written back once
-  // nothing collects any more and the file is there.
+  // `seen` has a complete window, or asked for zero steps or for a window that was done (plan id 0). Written back once
+  // no plan collects any more and the file is there.
   std::optional<MachinePlan> due;
 };
 
@@ -191,7 +191,7 @@ struct Transition {
 
 Transition Step(MachineState state, const Input& input);
 
-// The state of the process as people see it.
+// The state of the process as status shows it.
 RunState RunStateOf(const MachineState& state);
 
 }  // namespace stepwatch::reload

@@ -78,6 +78,18 @@ OrderOutcome Switch(const std::string& path, const EditOrder& order, EditPipelin
 
 }  // namespace
 
+int64_t OrderedStep::Take(const std::string& sha256) {
+  const bool is_ordered = expected_.sha256 == sha256;
+  const int64_t at_step = is_ordered ? expected_.at_step : 0;
+  if (is_ordered || expected_.is_looked_at) Clear();
+  return at_step;
+}
+
+void OrderedStep::OnLooked(const std::string& seen) {
+  expected_.is_looked_at = true;
+  if (expected_.sha256 == seen) Clear();
+}
+
 Status WhyNoStep(EditIntent intent, int64_t at_step) {
   if (at_step <= 0 || intent == EditIntent::kRun || intent == EditIntent::kRefused) return Status();
   return Status(

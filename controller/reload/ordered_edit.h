@@ -1,5 +1,5 @@
-// An edit that somebody orders through the control socket instead of saving the file: the file is changed all the same,
-// and what it holds then is taken up like every edit.
+// An edit that a client orders through the control socket instead of saving the file. The file is changed as well, and
+// its new content is applied like every edit.
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@ struct EditOrder {
   Kind kind = Kind::kReplace;
   std::string text;
   std::string if_match_sha256;  // empty: whatever the file holds
-  output::EditPeer peer;        // who orders it
-  bool is_volatile = false;     // kReplace: the text runs until the file changes, and the file is left alone
+  output::EditPeer peer;        // its sender
+  bool is_override = false;     // kReplace: the text runs until the file changes, and the file is left alone
   int64_t at_step = 0;          // kReplace: its plan begins then; not later than the running step: at the next
-  // Loop thread: the text with this hash is in the file, or is given, and nobody has looked yet. May be empty.
+  // Loop thread: the text with this hash is in the file, or overrides it, and no look has found it yet. May be empty.
   std::function<void(const std::string& sha256)> on_written;
 };
 
-// What this process makes of the text that the file holds after an order.
+// The verdict of this process on the text that the file holds after an order.
 struct Verdict {
   enum class Kind : uint8_t {
     kPending,     // not known in time: the ranks still decide, or the file could not be looked at
     kArmed,       // its plan waits for its step
     kRunning,     // its plan is in force, and was before
-    kStopping,    // what is in force ends at the next boundary
-    kOff,         // it asks for nothing, and nothing runs
+    kStopping,    // the plan in force ends at the next boundary
+    kOff,         // it asks for no plan, and none runs
     kRefused,     // by this model, or by a rank
-    kSuperseded,  // somebody has saved something newer
+    kSuperseded,  // a newer text was saved
   };
 
   Kind kind = Kind::kPending;
@@ -53,31 +53,50 @@ struct Verdict {
 struct OrderOutcome {
   enum class Kind : uint8_t {
     kDone,        // the file holds the text
-    kGiven,       // the text runs, or is about to, and the file holds another
-    kConflict,    // it holds something else than it should; nothing was changed
-    kEdited,      // somebody saved at the same moment; theirs stands
-    kInvalid,     // no plan could be made of the text; nothing was changed
-    kUnwritable,  // nothing was changed
-    kNotReader,   // another process of the job reads the file, and nothing was changed
-    kNotNow,      // nor was anything changed; `message` says why
+    kOverridden,  // the text runs, or is about to, and the file holds another
+    kConflict,    // the file holds another text than expected; it was not changed
+    kEdited,      // another program saved at the same moment; its text stands
+    kInvalid,     // no plan could be made of the text; the file was not changed
+    kUnwritable,  // the file cannot be changed
+    kNotReader,   // another process of the job reads the file, which was not changed
+    kNotNow,      // the file was not changed; `message` has the reason
   };
 
   Kind kind = Kind::kUnwritable;
   bool is_written = false;   // kDone: false if it held the text before
-  bool is_begun = false;     // kDone, not written: what it asks for was over, or not begun, and is begun again
+  bool is_begun = false;     // kDone, not written: its window was over, or not begun, and begins again
   std::string method;        // see WriteBackResult
-  std::string message;       // unless kDone, kGiven or kNotReader
+  std::string message;       // unless kDone, kOverridden or kNotReader
   TextPlace place;           // kInvalid: as far as it is known
-  std::string found_sha256;  // of what the file held; empty: nothing, or it was not read
+  std::string found_sha256;  // of the content of the file; empty: no file, or it was not read
   std::string sha256;        // of the text
-  Verdict verdict;           // kDone, kGiven
+  Verdict verdict;           // kDone, kOverridden
 };
 
-// Ok: a text of this intent may wait for the step. What ends a collection does not.
+// The step that ordered bytes are for, from the order until a look has found them in the file.
+class OrderedStep {
+ public:
+  void Expect(const std::string& sha256, int64_t at_step) { expected_ = {sha256, at_step, false}; }
+  void Clear() { expected_ = {}; }
+  // A look has found these bytes. Returns the step that they were ordered for; 0: none. Bytes that were saved before
+  // the ordered ones may still be found first.
+  int64_t Take(const std::string& sha256);
+  // The look that follows the order is over; `seen`: the bytes seen last.
+  void OnLooked(const std::string& seen);
+
+ private:
+  struct {
+    std::string sha256;  // empty: no bytes are expected
+    int64_t at_step = 0;
+    bool is_looked_at = false;  // the file was, since they were put there
+  } expected_;
+};
+
+// Ok: a text of this intent may wait for the step. A text that ends a collection does not.
 Status WhyNoStep(EditIntent intent, int64_t at_step);
 
 // Checks the text as this process would, which compiles `plan_id` of it, then changes the file. Blocking, on the
-// executor of the config. `result`: what was done to the file, if anything was tried.
+// executor of the config. `result`: the change of the file, if one was tried.
 OrderOutcome MakeOrderedEdit(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
                              base::FileSystem& files, writeback::WriteBackResult* result);
 

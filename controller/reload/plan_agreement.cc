@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "controller/reload/quietly.h"
+#include "src/base/ignore_exceptions.h"
 #include "src/output/run_directory.h"
 
 namespace stepwatch::reload {
@@ -72,8 +72,8 @@ agree::Decision Cannot(int rank, std::string reason) {
 }  // namespace
 
 PlanAgreement::PlanAgreement(const Options& options, bool dynamic, boost::asio::io_context& loop,
-                             step::DataPlane* data_plane, Owner* owner, agree::QuestionHost* host)
-    : owner_(owner),
+                             step::DataPlane* data_plane, Delegates delegates, agree::QuestionHost* host)
+    : delegates_(std::move(delegates)),
       data_plane_(data_plane),
       rank_(options.rank),
       mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
@@ -95,7 +95,7 @@ std::shared_ptr<agree::Questions> PlanAgreement::MakeQuestions(const Options& op
   dependencies.now = [] { return std::chrono::steady_clock::now(); };
   dependencies.post = [mailbox = mailbox_](std::function<void()> work) { mailbox->Post(std::move(work)); };
   dependencies.wake_at = [this](agree::Time time) { question_timer_.At(time, [this] { questions_->Advance(); }); };
-  dependencies.announce = [this](int64_t number) { coordinator_->TellAsked(number); };
+  dependencies.announce = [this](int64_t number) { coordinator_->AnnounceQuestion(number); };
   return std::make_shared<agree::Questions>(std::move(settings), options.store, host, std::move(dependencies));
 }
 
@@ -138,7 +138,7 @@ void PlanAgreement::WakeAt(agree::Time time) {
 void PlanAgreement::Advance() {
   try {
     coordinator_->Advance();
-  } catch (...) {  // the loop tells of it; the job's other ranks still count on this one
+  } catch (...) {  // the loop reports it; the other ranks still need the vote of this one
     WakeAt(std::chrono::steady_clock::now() + kVoteAfterFault);
     throw;
   }
@@ -172,16 +172,18 @@ void PlanAgreement::Propose(std::unique_ptr<step::PendingPlan> plan, const Edit&
   coordinator_->Want(change, tickets_, edit.at_step);
   if (!coordinator_->defers()) return;
   DiscardOlder(tickets_);
-  owner_->Tell(EventKind::kNote,
-               "the plan waits for step " + std::to_string(edit.at_step) + "; the ranks agree on it shortly before",
-               change.plan_id);
+  delegates_.reporter->Emit(
+      EventKind::kNote,
+      "the plan waits for step " + std::to_string(edit.at_step) + "; the ranks agree on it shortly before",
+      change.plan_id);
 }
 
 void PlanAgreement::WithdrawDeferred() {
   if (!coordinator_->defers()) return;
   coordinator_->WithdrawDeferred();
   DiscardWaiting(tickets_);
-  owner_->Tell(EventKind::kNote, "the edit that waited for its step is not applied: the collection has ended");
+  delegates_.reporter->Emit(EventKind::kNote,
+                            "the edit that waited for its step is not applied: the collection has ended");
 }
 
 void PlanAgreement::ProposePause(bool pause, const Edit& running) {
@@ -211,14 +213,14 @@ void PlanAgreement::ProposeSampling(const std::string& sampling, PlanId plan_id,
 void PlanAgreement::Settle(const agree::Settled& settled) {
   const agree::Decision& decision = settled.decision;
   if (settled.proposal.change.deed == agree::Deed::kSampling && !decision.commit && !settled.retries)
-    return owner_->TakeSamplingRejection(decision);
+    return delegates_.samplings->OnSamplingRejected(decision);
   if (settled.proposal.change.deed != agree::Deed::kEdit) return;
-  // Without a vote the commit here may come later than the one for the job; it takes what waits.
+  // Without a vote the commit here may come later than the one for the job; it takes the plan that waits.
   if (!settled.retries && !decision.commit) DiscardWaiting(settled.ticket);
   DiscardOlder(decision.commit ? settled.ticket : tickets_);
   if (settled.retries || decision.commit || settled.ticket != tickets_) return;
-  if (decision.cause == agree::Cause::kRenumber) return owner_->Renumber(decision.next_plan_id);
-  owner_->TakeRejection(settled.proposal.change, decision);
+  if (decision.cause == agree::Cause::kRenumber) return delegates_.edits->Renumber(decision.next_plan_id);
+  delegates_.edits->OnRejected(settled.proposal.change, decision);
 }
 
 void PlanAgreement::DiscardWaiting(int64_t ticket) {
@@ -230,14 +232,15 @@ void PlanAgreement::DiscardOlder(int64_t kept) {
   const auto is_over = [&](const Waiting& each) { return each.ticket < tickets_ && each.ticket != kept; };
   for (const Waiting& each : waiting_)
     if (is_over(each) && each.plan->pipeline)
-      owner_->Tell(EventKind::kSuperseded, "a newer edit arrived before the ranks agreed on it", each.change.plan_id);
+      delegates_.reporter->Emit(EventKind::kSuperseded, "a newer edit arrived before the ranks agreed on it",
+                                each.change.plan_id);
   std::erase_if(waiting_, is_over);
 }
 
 // --- every rank ---
 
 PlanId PlanAgreement::IdFor(const agree::Proposal& proposal) const {
-  return std::max(owner_->next_plan_id(), proposal.change.plan_id);
+  return std::max(delegates_.edits->next_plan_id(), proposal.change.plan_id);
 }
 
 std::optional<agree::Decision> PlanAgreement::Build(const agree::Proposal& proposal) {
@@ -260,11 +263,11 @@ std::optional<agree::Decision> PlanAgreement::Build(const agree::Proposal& propo
 
 // Rank 0 has kept the id free. Without votes it does not matter.
 std::optional<agree::Decision> PlanAgreement::TrySampling(const agree::Proposal& proposal) {
-  const PlanId id = owner_->next_plan_id();
+  const PlanId id = delegates_.edits->next_plan_id();
   if (rank_ != 0 && proposal.change.mode == agree::Mode::kStrict && proposal.change.plan_id < id)
     return agree::Decision{false, agree::Cause::kRenumber, rank_, id, "", 0};
   try {
-    const Status fault = owner_->TrySampling(proposal.change);
+    const Status fault = delegates_.samplings->TrySampling(proposal.change);
     return fault.ok() ? std::nullopt : std::optional(Cannot(rank_, fault.ToString()));
   } catch (const std::exception& error) {  // no memory
     return Cannot(rank_, error.what());
@@ -272,7 +275,7 @@ std::optional<agree::Decision> PlanAgreement::TrySampling(const agree::Proposal&
 }
 
 PlanAgreement::Built PlanAgreement::BuildFrom(const agree::Proposal& proposal) {
-  return {owner_->Build(proposal.change, IdFor(proposal)), proposal.number};
+  return {delegates_.edits->Build(proposal.change, IdFor(proposal)), proposal.number};
 }
 
 std::unique_ptr<step::PendingPlan> PlanAgreement::TakeBuilt(const std::shared_ptr<const plan::Plan>& plan) {
@@ -280,11 +283,11 @@ std::unique_ptr<step::PendingPlan> PlanAgreement::TakeBuilt(const std::shared_pt
   return std::move(built_->plan);
 }
 
-// The other ranks go over, so this one has to: what fails for want of memory is tried until it succeeds.
+// The other ranks go over, so this one has to: a commit that fails for want of memory is tried until it succeeds.
 void PlanAgreement::Commit(const agree::Proposal& proposal) {
   try {
     if (proposal.change.deed == agree::Deed::kSampling)
-      owner_->TakeSampling(proposal.change, proposal.at_step);
+      delegates_.samplings->OnSamplingAgreed(proposal.change, proposal.at_step);
     else if (proposal.change.deed != agree::Deed::kEdit)
       CommitPause(proposal);
     else if (rank_ == 0)
@@ -292,10 +295,10 @@ void PlanAgreement::Commit(const agree::Proposal& proposal) {
     else
       CommitProposed(proposal);
     EndDoubt();
-    if (std::exchange(retries_commit_, false)) owner_->EndFault();
+    if (std::exchange(retries_commit_, false)) delegates_.reporter->EndFault();
   } catch (const std::exception& error) {
     retries_commit_ = true;
-    owner_->TellFault(error.what());
+    delegates_.reporter->ReportFault(error.what());
     retry_timer_.After(kVoteAfterFault, [this, proposal] { Commit(proposal); });
   }
 }
@@ -310,11 +313,11 @@ void PlanAgreement::CommitOwn(const agree::Proposal& proposal) {
   waiting_.erase(ours);
 }
 
-// What came before it has begun on all ranks, so the window in force is the same.
+// Earlier changes have begun on all ranks, so the window in force is the same.
 void PlanAgreement::CommitPause(const agree::Proposal& proposal) {
   const int64_t late = begun() + 1 - proposal.at_step;
-  owner_->TakePause(proposal.change.deed == agree::Deed::kPause, proposal.at_step);
-  if (late > 0) Quietly([&] { TellLate(proposal, late, 0); });
+  delegates_.on_pause_agreed(proposal.change.deed == agree::Deed::kPause, proposal.at_step);
+  if (late > 0) base::IgnoreExceptions([&] { ReportLate(proposal, late, 0); });
 }
 
 // As if these bytes had been seen in the file, with the step that was agreed on.
@@ -327,7 +330,7 @@ void PlanAgreement::CommitProposed(const agree::Proposal& proposal) {
   if (!is_current) built_ = BuildFrom(proposal);
   {
     const Committing committing(&committing_, &proposal);
-    owner_->TakeAgreed(built_->edit, proposal.change.plan_id);
+    delegates_.edits->OnAgreed(built_->edit, proposal.change.plan_id);
   }
   built_.reset();
 }
@@ -340,41 +343,41 @@ void PlanAgreement::Place(std::unique_ptr<step::PendingPlan>&& plan, const agree
   const int64_t late = begun() + 1 - plan->at_step;
   placed_ = proposal;
   const std::string when = is_local ? "" : ", from step " + std::to_string(plan->at_step);
-  owner_->PutInSlot(std::move(plan));
+  delegates_.edits->PutInSlot(std::move(plan));
   if (armed) {
-    if (committing_ != nullptr) Release();  // nobody need wait at the gate for what comes after
-    owner_->TellArmed(*armed, when);
+    if (committing_ != nullptr) Release();  // later plans need no wait at the gate
+    delegates_.edits->ReportArmed(*armed, when);
   }
-  if (late > 0) Quietly([&] { TellLate(proposal, late, armed ? armed->layout.plan_id : 0); });
+  if (late > 0) base::IgnoreExceptions([&] { ReportLate(proposal, late, armed ? armed->layout.plan_id : 0); });
 }
 
-void PlanAgreement::TellLate(const agree::Proposal& proposal, int64_t steps, PlanId plan_id) {
-  owner_->Tell(EventKind::kDegraded,
-               NameOf(proposal.change.deed) + " for step " + std::to_string(proposal.at_step) + " reached this rank " +
-                   std::to_string(steps) + (steps == 1 ? " step late" : " steps late") +
-                   "; it holds from the next boundary",
-               plan_id);
+void PlanAgreement::ReportLate(const agree::Proposal& proposal, int64_t steps, PlanId plan_id) {
+  delegates_.reporter->Emit(EventKind::kDegraded,
+                            NameOf(proposal.change.deed) + " for step " + std::to_string(proposal.at_step) +
+                                " reached this rank " + std::to_string(steps) +
+                                (steps == 1 ? " step late" : " steps late") + "; it holds from the next boundary",
+                            plan_id);
 }
 
 void PlanAgreement::Discard(const agree::Proposal& proposal, const agree::Decision& decision) {
   if (built_ && built_->number == proposal.number) built_.reset();
-  // Nobody has asked for a sampling, and what is collected stays: rank 0 tells if nothing comes of it in the end.
-  if (proposal.change.deed != agree::Deed::kSampling) TellDiscarded(proposal, decision);
+  // No client has requested a sampling, and the one in force stays: rank 0 reports if none is agreed on in the end.
+  if (proposal.change.deed != agree::Deed::kSampling) ReportDiscarded(proposal, decision);
   EndDoubt();
 }
 
-void PlanAgreement::TellDiscarded(const agree::Proposal& proposal, const agree::Decision& decision) {
+void PlanAgreement::ReportDiscarded(const agree::Proposal& proposal, const agree::Decision& decision) {
   const bool is_edit = proposal.change.deed == agree::Deed::kEdit;
   std::string text =
       proposal.at_step > 0 ? NameOf(proposal.change.deed) + " for step " + std::to_string(proposal.at_step) : "an edit";
   text += " was not applied on any rank: " + agree::AbortText(decision);
   if (decision.cause == agree::Cause::kLate || decision.cause == agree::Cause::kSilent)
     text += "; rank 0 proposes it again for a later step";
-  owner_->Tell(is_edit ? EventKind::kAborted : EventKind::kNote, std::move(text), proposal.change.plan_id);
+  delegates_.reporter->Emit(is_edit ? EventKind::kAborted : EventKind::kNote, std::move(text), proposal.change.plan_id);
 }
 
 void PlanAgreement::Join(const std::string& run_id) {
-  owner_->JoinRun(run_id);
+  delegates_.on_run_id(run_id);
   has_joined_run_ = true;
 }
 
@@ -395,7 +398,46 @@ PlanId PlanAgreement::AgreedId(PlanId plan_id) const {
 void PlanAgreement::WriteBackNow() {
   if (!write_back_) return;
   const WriteBack action = *std::exchange(write_back_, std::nullopt);
-  owner_->WriteBackNow(action);
+  delegates_.write_back(action);
+}
+
+// --- the store, rank 0 and late decisions ---
+
+void PlanAgreement::LeaderIsSilent(std::chrono::milliseconds time) {
+  delegates_.reporter->Emit(
+      EventKind::kDegraded,
+      "no message of rank 0 arrived within " + std::to_string(time.count()) +
+          " ms. Only rank 0 reads the config file of a job with several ranks: until a monitor is attached "
+          "there too, edits reach no rank");
+}
+
+void PlanAgreement::LeaderIsIncompatible(const std::string& why) {
+  delegates_.reporter->Emit(EventKind::kDegraded, why + ". Until they do, edits reach no rank");
+}
+
+void PlanAgreement::Asked(const agree::Incarnation& session, int64_t number) {
+  if (questions_) questions_->Asked(session, number);
+}
+
+void PlanAgreement::StoreChanged(const Status& status) {
+  if (status.ok()) return delegates_.reporter->Emit(EventKind::kRecovered, "the job's store answers again");
+  delegates_.reporter->Emit(EventKind::kDegraded,
+                            "the job's store does not answer (" + status.message() +
+                                "); it is retried, and until then edits reach no rank, or not all");
+}
+
+void PlanAgreement::ReportDoubt() {
+  const int64_t timeouts = data_plane_->gate.timeouts();
+  if (std::exchange(reported_timeouts_, timeouts) == timeouts) return;
+  is_doubt_reported_ = true;
+  delegates_.reporter->Emit(EventKind::kDegraded,
+                            "a step began without the job's decision about an edit for it; the plan is "
+                            "unchanged, and rows are marked in doubt until the decision is known");
+}
+
+void PlanAgreement::EndDoubt() {
+  if (std::exchange(is_doubt_reported_, false))
+    delegates_.reporter->Emit(EventKind::kRecovered, "the job's decision is known");
 }
 
 }  // namespace stepwatch::reload

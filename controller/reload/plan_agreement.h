@@ -1,10 +1,11 @@
-// One rank's part in a job of several that share a store: rank 0 proposes what its machine wants, all agree on it, and
-// each puts it into its plan slot for the agreed step. Loop thread only.
+// One rank's part in a job of several that share a store: rank 0 proposes the changes of its machine, all ranks agree
+// on them, and each puts the plan into its slot for the agreed step. Loop thread only.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,52 +30,72 @@ namespace stepwatch::reload {
 
 class PlanAgreement final : private agree::RankDelegate {
  public:
-  // What the bytes of a proposal became on this rank.
+  // The bytes of a proposal, built on this rank.
   struct BuiltEdit {
     Edit edit;
     std::unique_ptr<step::PendingPlan> plan;  // kRun
   };
 
-  // Carries out on this rank what the ranks decide. What throws has not been done, and is tried again.
-  class Owner {
+  // The edits of this rank. A call that throws has done nothing, and is tried again.
+  class Edits {
    public:
-    virtual ~Owner() = default;
+    virtual ~Edits() = default;
     // The first id that no plan of this rank has used.
     virtual PlanId next_plan_id() const = 0;
     virtual BuiltEdit Build(const agree::Change& change, PlanId plan_id) = 0;
     // All ranks but 0: as if these bytes had been seen in the file. Submits the plan or the stop that they ask for.
-    virtual void TakeAgreed(const Edit& edit, PlanId plan_id) = 0;
-    // Rank 0: a rank cannot do it.
-    virtual void TakeRejection(const agree::Change& change, const agree::Decision& decision) = 0;
-    // From this step on the window in force collects nothing, or collects again.
-    virtual void TakePause(bool pause, int64_t at_step) = 0;
-    // Why this rank cannot go on with its window as the ranks are about to agree; Ok also if it has no such window.
-    virtual Status TrySampling(const agree::Change& change) = 0;
-    // From this step on it does.
-    virtual void TakeSampling(const agree::Change& change, int64_t at_step) = 0;
-    // Rank 0: no rank does.
-    virtual void TakeSamplingRejection(const agree::Decision& decision) = 0;
+    virtual void OnAgreed(const Edit& edit, PlanId plan_id) = 0;
+    // Rank 0: a rank cannot apply the change.
+    virtual void OnRejected(const agree::Change& change, const agree::Decision& decision) = 0;
     // Rank 0: a rank has used the plan's id. Submits the armed plan under one that is free.
     virtual void Renumber(PlanId next_plan_id) = 0;
     // A plan or a stop, which waits for its at_step from now on. Takes it unless it throws.
     virtual void PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) = 0;
-    virtual void TellArmed(const plan::Plan& plan, const std::string& when) noexcept = 0;
-    virtual void WriteBackNow(const WriteBack& action) = 0;
-    virtual void JoinRun(const std::string& run_id) = 0;
-    // A commit failed, and is tried again; EndFault: it has succeeded.
-    virtual void TellFault(const std::string& what) = 0;
-    virtual void EndFault() = 0;
-    virtual void Tell(EventKind kind, std::string message, PlanId plan_id = 0) = 0;
+    virtual void ReportArmed(const plan::Plan& plan, const std::string& when) noexcept = 0;
   };
 
-  // The loop, the data plane, the owner and the host outlive it. Without a host the ranks ask each other nothing, nor
-  // in static mode, in which they hear nothing of each other.
+  // The sampling of this rank's window. A call that throws has done nothing, and is tried again.
+  class Samplings {
+   public:
+    virtual ~Samplings() = default;
+    // Why this rank cannot continue its window as the ranks are about to agree; Ok also if it has no such window.
+    virtual Status TrySampling(const agree::Change& change) = 0;
+    // From this step on it does.
+    virtual void OnSamplingAgreed(const agree::Change& change, int64_t at_step) = 0;
+    // Rank 0: no rank does.
+    virtual void OnSamplingRejected(const agree::Decision& decision) = 0;
+  };
+
+  class Reporter {
+   public:
+    virtual ~Reporter() = default;
+    virtual void Emit(EventKind kind, std::string message, PlanId plan_id = 0) = 0;
+    // A commit failed, and is tried again.
+    virtual void ReportFault(const std::string& what) = 0;
+    // It has succeeded.
+    virtual void EndFault() = 0;
+  };
+
+  // The parts of this rank that carry out the decisions of the ranks.
+  struct Delegates {
+    Edits* edits = nullptr;
+    Samplings* samplings = nullptr;
+    Reporter* reporter = nullptr;
+    // From this step on the window in force collects nothing, or collects again.
+    std::function<void(bool pause, int64_t at_step)> on_pause_agreed;
+    std::function<void(const WriteBack&)> write_back;
+    // The run id of the job is known.
+    std::function<void(const std::string& run_id)> on_run_id;
+  };
+
+  // The loop, the data plane, the delegates and the host outlive it. Without a host the ranks ask each other nothing;
+  // in static mode they exchange only the run id.
   PlanAgreement(const Options& options, bool dynamic, boost::asio::io_context& loop, step::DataPlane* data_plane,
-                Owner* owner, agree::QuestionHost* host);
+                Delegates delegates, agree::QuestionHost* host);
   ~PlanAgreement() override;
 
   void Enter();
-  // Nothing is agreed on after this; a step thread that waits goes on.
+  // No change is agreed on after this; a step thread that waits continues.
   void Leave();
 
   const std::string& incarnation() const { return settings_.incarnation; }
@@ -88,33 +109,33 @@ class PlanAgreement final : private agree::RankDelegate {
   // The step for which such an edit is proposed; -1: none. Any thread.
   int64_t proposed_step() const { return proposed_step_.load(std::memory_order_relaxed); }
 
-  // Proposes a plan or a stop that `edit` asks for, or puts it into the slot in the midst of a commit.
+  // Proposes a plan or a stop that `edit` asks for, or puts it into the slot during a commit.
   void Submit(std::unique_ptr<step::PendingPlan> plan, const Edit& edit);
   // The plan was compiled again. If the ranks have agreed on it, it goes into the slot for the step that they agreed
   // on.
   void SubmitAgain(std::unique_ptr<step::PendingPlan> plan, const Edit& edit);
-  // Rank 0: an edit waits for its step to come near, and nobody else knows of it.
+  // Rank 0: an edit waits for its step to come near, and no other rank knows of it.
   bool defers() const { return coordinator_->defers(); }
   // Rank 0: it is not proposed any more.
   void WithdrawDeferred();
-  // Rank 0: proposes that the window in force pauses, or goes on. `running`: what it came from. No edit is undecided.
+  // Rank 0: proposes that the window in force, which came from `running`, pauses or resumes. No edit is undecided.
   void ProposePause(bool pause, const Edit& running);
-  // Rank 0: the pause (true), or its end, that is not decided on.
+  // Rank 0: the pause (true), or its end, that is undecided.
   std::optional<bool> pausing() const;
 
-  // Rank 0: proposes that the window in force, which came from `running`, goes on under a plan of this id, with what
-  // `sampling` says. Nothing is undecided.
+  // Rank 0: proposes that the window in force, which came from `running`, continues under a plan of this id, with
+  // `sampling`. No change is undecided.
   void ProposeSampling(const std::string& sampling, PlanId plan_id, const Edit& running);
-  // Rank 0: that is what is not decided on; an edit or a pause may take its place.
+  // Rank 0: a sampling is undecided; an edit or a pause may take its place.
   bool is_resampling() const { return coordinator_->undecided() == agree::Deed::kSampling; }
 
-  // What was made ready for this plan when the rank voted; null: nothing.
+  // The pending plan that was made for this plan when the rank voted; null: none was.
   std::unique_ptr<step::PendingPlan> TakeBuilt(const std::shared_ptr<const plan::Plan>& plan);
-  // The model has grown: what was compiled for a vote is compiled again for the commit.
+  // The model has grown: the plan of a vote is compiled again for the commit.
   void DiscardBuilt() { built_.reset(); }
 
   // This rank has written all rows of the plan.
-  void TellWritten(PlanId plan_id) { coordinator_->TellWritten(AgreedId(plan_id)); }
+  void ReportWritten(PlanId plan_id) { coordinator_->ReportWritten(AgreedId(plan_id)); }
   // Rank 0: writes back when all ranks have written their rows, after 30 s at the latest, and when this rank leaves;
   // not at all if a new edit comes before.
   void WriteBackWhenWritten(const WriteBack& action);
@@ -144,7 +165,7 @@ class PlanAgreement final : private agree::RankDelegate {
   void Join(const std::string& run_id) override;
   void StoreChanged(const Status& status) override;
   void LeaderIsSilent(std::chrono::milliseconds time) override;
-  void LeaderIsForeign(const std::string& why) override;
+  void LeaderIsIncompatible(const std::string& why) override;
   void Asked(const agree::Incarnation& session, int64_t number) override;
 
   std::shared_ptr<agree::Questions> MakeQuestions(const Options& options, agree::QuestionHost* host);
@@ -163,14 +184,14 @@ class PlanAgreement final : private agree::RankDelegate {
   void CommitProposed(const agree::Proposal& proposal);
   // Takes the plan unless it throws.
   void Place(std::unique_ptr<step::PendingPlan>&& plan, const agree::Proposal& proposal);
-  void TellDiscarded(const agree::Proposal& proposal, const agree::Decision& decision);
-  void TellLate(const agree::Proposal& proposal, int64_t steps, PlanId plan_id);
+  void ReportDiscarded(const agree::Proposal& proposal, const agree::Decision& decision);
+  void ReportLate(const agree::Proposal& proposal, int64_t steps, PlanId plan_id);
   void WriteBackNow();
   PlanId AgreedId(PlanId plan_id) const;
   void ReportDoubt();
   void EndDoubt();
 
-  Owner* const owner_;
+  const Delegates delegates_;
   step::DataPlane* const data_plane_;
   const int rank_;
   const std::shared_ptr<watch::LoopMailbox> mailbox_;
@@ -191,8 +212,8 @@ class PlanAgreement final : private agree::RankDelegate {
   const agree::Proposal* committing_ = nullptr;
   std::optional<agree::Proposal> placed_;  // the newest that went into the slot
   std::optional<WriteBack> write_back_;
-  int64_t timeouts_told_ = 0;
-  bool doubt_told_ = false;
+  int64_t reported_timeouts_ = 0;
+  bool is_doubt_reported_ = false;
 };
 
 }  // namespace stepwatch::reload

@@ -1,4 +1,4 @@
-// What the limits of the run (Options::limits) say of a plan. Pure but for what is used of the disk.
+// Checks a plan against the limits of the run (Options::limits). Pure but for the used bytes of the disk.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ class PlanLimits {
   PlanLimits(const Options& options, output::RunStorage* storage)
       : limits_(options.limits), micro_batches_(options.grad_acc_steps), storage_(storage) {}
 
-  // Ok, or which limit keeps the plan from running, what it asks for, and what would be accepted.
+  // Ok, or which limit keeps the plan from running, its need, and the accepted values.
   Status Check(const plan::Plan& plan) const;
   // "this run has written 9.1 GiB of the 10.0 GiB that it may (…)"
   std::string DiskText() const;
   static bool WritesFiles(const plan::Plan& plan);
 
-  // What the memory between the step thread and the files must be allowed to be for a plan to run.
+  // The memory between the step thread and the files that a plan needs.
   static uint64_t QueueBytesNeeded(const plan::Plan& plan, int micro_batches);
 
  private:
@@ -36,8 +36,8 @@ class PlanLimits {
   output::RunStorage* const storage_;
 };
 
-// The memory of one ring, and of what waits for one of its receivers, so that all of it together stays within
-// Limits::queue_bytes_max; no more than the options give already.
+// Bounds the memory of one ring, and of rows that wait for one of its receivers, so that the sum stays within
+// Limits::queue_bytes_max. Keeps lower bounds of the options.
 void BoundQueues(Options* options);
 
 }  // namespace stepwatch::reload

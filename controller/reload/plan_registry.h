@@ -1,4 +1,4 @@
-// The plans that are published and not over: what each came from, how it is made ready for the step thread, and the
+// The plans that are published and not over: the edit of each, the pending plan for the step thread, and the
 // slot in which the newest waits. Loop thread only.
 #pragma once
 
@@ -18,8 +18,8 @@ namespace stepwatch::reload {
 
 class PlanRegistry {
  public:
-  // `on_replaced` hears of each plan whose place in the slot a newer one took; it does not throw. The options, the data
-  // plane and the drain outlive the registry.
+  // `on_replaced` is called for each plan that a newer one replaced in the slot; it does not throw. The options, the
+  // data plane and the drain outlive the registry.
   PlanRegistry(const Options& options, bool dynamic, step::DataPlane* data_plane, drain::Drain* drain,
                std::function<void(PlanId)> on_replaced);
 
@@ -29,7 +29,7 @@ class PlanRegistry {
     const auto source = sources_.find(plan_id);
     return source == sources_.end() ? nullptr : &source->second;
   }
-  // Leaves what is there: the plan was compiled again.
+  // Keeps an existing source: the plan was compiled again.
   const Edit& AddSource(PlanId plan_id, const Edit& edit) { return sources_.try_emplace(plan_id, edit).first->second; }
   void SetSource(PlanId plan_id, const Edit& edit) { sources_.insert_or_assign(plan_id, edit); }
   void DiscardOldSources(const MachineState& state);
@@ -41,7 +41,7 @@ class PlanRegistry {
 
   // A plan or a stop waits in the slot from now on, for its at_step. Takes it.
   void PutInSlot(std::unique_ptr<step::PendingPlan> plan) noexcept;
-  // Frees what the step thread has found replaced, or is done with.
+  // Frees plans that the step thread has found replaced, or is done with.
   void TidySlot() noexcept;
 
  private:

@@ -1,119 +1,158 @@
 #include "controller/reload/reloader.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
-#include <type_traits>
 #include <utility>
-
-#include "controller/reload/quietly.h"
 
 namespace stepwatch::reload {
 namespace {
 
 constexpr std::chrono::milliseconds kBoardAfterFault{100};
 
-template <class Performed>
-constexpr bool kIsReport =
-    !std::is_same_v<Performed, const PublishPlan&> && !std::is_same_v<Performed, const RepublishPlan&> &&
-    !std::is_same_v<Performed, const ContinueWindow&> && !std::is_same_v<Performed, const PublishStop&> &&
-    !std::is_same_v<Performed, const SetPause&> && !std::is_same_v<Performed, const WriteBack&>;
-
-// Ranks of a job are to collect the same steps.
-std::string WhyBudgetDoesNotAct(const Options& options, bool dynamic, bool can_ask) {
-  if (options.world_size <= 1 || (options.store && dynamic && can_ask)) return "";
-  return fmt::format(
-      "the ranks of a job must collect the same steps, and {} these {} cannot agree on them: the cost of measuring "
-      "is reported, and the sampling is not reduced",
-      dynamic ? "without a store" : "in static mode", options.world_size);
+std::optional<PlanView> ViewOf(PlanId plan_id, PlanController* controller, const Options& options) {
+  const Edit* source = controller->plans().Find(plan_id);
+  if (source == nullptr || source->compiled.plan == nullptr) return std::nullopt;
+  const plan::Plan& plan = *source->compiled.plan;
+  PlanView view;
+  view.plan_id = plan_id;
+  view.config_sha256 = plan.config_sha256;
+  view.collect_times = plan.config.collect_times;
+  view.step_interval = plan.rule.interval;
+  view.at_step = controller->StepOf(plan_id);
+  view.sites = static_cast<int64_t>(plan.layout.sites.size());
+  view.rows_per_step = static_cast<int64_t>(plan.RowsPerStep(options.grad_acc_steps));
+  view.plan = source->compiled.plan;
+  view.model = source->sites;
+  view.queue_bytes = static_cast<int64_t>(step::RingBytes(plan, options.grad_acc_steps, options.ring_bytes_max));
+  return view;
 }
 
 }  // namespace
 
-Reloader::Reloader(const Options& options, bool dynamic, Parts parts, std::function<void(Event)> tell)
+Reloader::Reloader(const Options& options, bool dynamic, const Dependencies& with, std::function<void(Event)> emit)
     : options_(options),
-      dynamic_(dynamic),
-      parts_(parts),
-      tell_(std::move(tell)),
-      limits_(options, parts.storage),
+      mode_(options, dynamic),
+      on_change_(with.on_change),
+      limits_(options, with.storage),
       pipeline_(options.rank, dynamic, &limits_),
       run_id_(options.run_id),
-      plans_(options_, dynamic, parts.data_plane, parts.drain,
-             [this](PlanId id) { TellSuperseded(id, "a newer one replaced it before it was applied"); }),
-      budget_(WhyBudgetDoesNotAct(options, dynamic, parts.question_host != nullptr),
-              [this](EventKind kind, std::string message, PlanId id) { Tell(kind, std::move(message), id); }),
-      board_timer_(*parts.loop),
-      config_work_(*parts.loop, *parts.io),
-      output_work_(*parts.loop, *parts.output_io),
-      config_writer_(*parts.loop, &config_work_, parts.files, options.config_path,
-                     [this](const ConfigWriter::Finding& finding) { TellDisplaced(finding); }),
-      history_(options, *parts.loop, &output_work_, &parts.storage->note_files(),
-               [this](EventKind kind, std::string message) { Tell(kind, std::move(message)); }),
-      journal_(options, dynamic, *parts.loop, &output_work_, &parts.storage->note_files(),
-               {[this](EventKind kind, std::string message) { Tell(kind, std::move(message)); },
+      board_timer_(*with.loop),
+      output_work_(*with.loop, *with.output_io),
+      history_(options, *with.loop, &output_work_, &with.storage->note_files(),
+               [this](EventKind kind, std::string message) { reports_.Emit(kind, std::move(message)); }),
+      journal_(options, dynamic, *with.loop, &output_work_, &with.storage->note_files(),
+               {[this](EventKind kind, std::string message) { reports_.Emit(kind, std::move(message)); },
                 [this](const std::string& directory) {
-                  output_->SetDirectory(directory);
+                  output_.SetDirectory(directory);
                   history_.SetDirectory(directory);
                 }}),
+      reports_(mode_, options.config_path, &controller_, &journal_, &history_, emit),
+      output_(options_, with.storage, with.drain, &journal_),
+      controller_(options_, mode_, with.data_plane, with.drain, &reports_, &output_,
+                  {.on_seen = [this] { restart_.ClearNotBegun(); },
+                   .on_not_begun = [this] { restart_.ReportNotBegun(); },
+                   .on_new_window =
+                       [this](const plan::Plan& plan) {
+                         restart_.OnNewWindow(plan);
+                         resampler_.OnNewWindow();
+                       },
+                   .on_placing = [this](const step::PendingPlan& plan) { resampler_.OnPlacing(plan); },
+                   .write_back = [this](const WriteBack& action) { file_.WriteBack(action); },
+                   .on_fed = [this] { rotation_.EndIfOver(); }}),
+      edits_(&controller_, &pipeline_, &reports_),
+      restart_(options_, {.controller = &controller_,
+                          .pipeline = &pipeline_,
+                          .reports = &reports_,
+                          .journal = &journal_,
+                          .history = &history_,
+                          .output_work = &output_work_,
+                          .look_again = [this] { file_.LookAgain(); },
+                          .on_answer = with.on_change}),
+      resampler_(options_, mode_, with.question_host != nullptr,
+                 {.data_plane = with.data_plane,
+                  .board = with.board,
+                  .controller = &controller_,
+                  .pipeline = &pipeline_,
+                  .journal = &journal_,
+                  .reports = &reports_}),
+      replanner_({.data_plane = with.data_plane,
+                  .controller = &controller_,
+                  .pipeline = &pipeline_,
+                  .limits = &limits_,
+                  .resampler = &resampler_,
+                  .reports = &reports_}),
+      pauses_(with.data_plane, &controller_),
+      rotation_(with.data_plane, &controller_, &journal_, &reports_),
+      disk_(with.storage, &limits_, &controller_, &resampler_, &reports_),
+      file_(options_, {.loop = with.loop,
+                       .io = with.io,
+                       .files = with.files,
+                       .controller = &controller_,
+                       .pipeline = &pipeline_,
+                       .restart = &restart_,
+                       .resampler = &resampler_,
+                       .journal = &journal_,
+                       .history = &history_,
+                       .reports = &reports_}),
+      requests_(options_, {.loop = with.loop,
+                           .files = with.files,
+                           .controller = &controller_,
+                           .pipeline = &pipeline_,
+                           .edits = &edits_,
+                           .file = &file_,
+                           .restart = &restart_,
+                           .resampler = &resampler_,
+                           .history = &history_}),
       board_reader_(
-          parts.board, &journal_, &history_, [this](const Input& input) { Feed(input); },
-          [this](const drain::SegmentBegun& begun) { OnSegment(begun); }, tell_) {
-  state_.dynamic = dynamic;
-  if (options_.store && options_.world_size > 1)
-    agreement_ = std::make_unique<PlanAgreement>(options_, dynamic, *parts_.loop, parts_.data_plane,
-                                                 static_cast<PlanAgreement::Owner*>(this), parts_.question_host);
-}
-
-Status Reloader::ReadOnce() {
-  const watch::FileSnapshot snapshot = watch::TakeSnapshot(options_.config_path, *parts_.files);
-  if (snapshot.kind != watch::SnapshotKind::kBytes)
-    return Status(snapshot.kind == watch::SnapshotKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
-                  snapshot.kind == watch::SnapshotKind::kUnstable ? options_.config_path + " changes while it is read"
-                                                                  : snapshot.error);
-  history_.Seen(snapshot, "");
-  current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
-  return current_.parsed.status();
+          with.board, &journal_, &history_, [this](const Input& input) { controller_.Feed(input); },
+          [this](const drain::SegmentBegun& begun) { rotation_.OnSegment(begun); }, std::move(emit)) {
+  if (!mode_.shares_store) return;
+  agreement_ = std::make_unique<PlanAgreement>(
+      options_, dynamic, *with.loop, with.data_plane,
+      PlanAgreement::Delegates{
+          .edits = &edits_,
+          .samplings = &resampler_,
+          .reporter = &reports_,
+          .on_pause_agreed = [this](bool pause, int64_t at_step) { pauses_.OnAgreed(pause, at_step); },
+          .write_back = [this](const WriteBack& action) { file_.WriteBackNow(action); },
+          .on_run_id =
+              [this](const std::string& run_id) {
+                run_id_ = run_id;
+                if (on_change_) on_change_();
+                journal_.SetRunId(run_id);
+                history_.SetRunId(run_id);
+              }},
+      with.question_host);
+  controller_.SetAgreement(agreement_.get());
 }
 
 Replanned Reloader::Attach(SiteIndex sites) {
   pipeline_.SetSites(std::move(sites));
   journal_.SetSites(pipeline_.shared_sites());
-  return attached_ ? AttachAgain() : Replanned{AttachFirst(), nullptr, nullptr};
-}
-
-Status Reloader::AttachFirst() {
-  if (!dynamic_) {
-    const EditIntent intent = pipeline_.Classify(&current_, state_.next_plan_id);
-    if (intent == EditIntent::kRefused) return current_.refusal;
-    if (current_.compiled.plan) WarnIfForgotten(*current_.compiled.plan);
-    Feed(BytesSeen{current_.sha256, intent});
-    attached_ = true;
-    return Status();
+  if (controller_.is_attached()) return replanner_.OnGrown();
+  if (!mode_.dynamic) {
+    Edit* const edit = controller_.mutable_current();
+    const EditIntent intent = pipeline_.Classify(edit, controller_.state().next_plan_id);
+    if (intent == EditIntent::kRefused) return {edit->refusal, nullptr, nullptr};
+    if (edit->compiled.plan) restart_.WarnIfForgotten(*edit->compiled.plan);
+    controller_.Feed(BytesSeen{edit->sha256, intent});
+    controller_.SetAttached();
+    return {};
   }
-  if (!agreement_ || agreement_->reads_the_file()) MakeWatcher();
-  attached_ = true;
+  if (mode_.reads_the_file) file_.MakeWatcher();
+  controller_.SetAttached();
   JoinRanks();
-  if (!watcher_) return Status();
-  // Before the first look: an edit that a killed process left beside the config is what the config should hold.
-  if (options_.rank == 0) config_writer_.TakeOver();
-  LookNow();
-  watcher_->Start();
-  return Status();
+  if (file_.is_watched()) file_.Watch();
+  return {};
 }
 
-void Reloader::MakeWatcher() {
-  watch::WatcherOptions watch_options;
-  watch_options.path = options_.config_path;
-  watch_options.use_inotify = options_.use_inotify;
-  watch_options.look_interval = options_.look_interval;
-  watch_options.quiet_time = options_.quiet_time;
-  watcher_ = std::make_unique<watch::Watcher>(
-      *parts_.loop, *parts_.io, watch_options,
-      watch::Watcher::Callbacks{[this](const watch::FileSnapshot& snapshot) { OnLook(snapshot); },
-                                [this](const std::string& bytes) { return pipeline_.LooksWhole(bytes); },
-                                [this](const std::string& what) { TellFault(what); }, [this] { EndFault(); },
-                                [this](watch::LookCause cause) { ++looks_[static_cast<size_t>(cause)]; }},
-      *parts_.files);
+void Reloader::JoinRanks() {
+  if (agreement_) agreement_->Enter();
+}
+
+void Reloader::Refresh() {
+  OnBoard();
+  reports_.OnRefresh();
+  file_.Refresh();
 }
 
 void Reloader::OnBoard() {
@@ -123,131 +162,56 @@ void Reloader::OnBoard() {
     board_timer_.After(kBoardAfterFault, [this] { OnBoard(); });
     throw;
   }
-  plans_.TidySlot();
-  StopIfDiskUsedUp();  // a plan may have begun that was armed before
-  KeepBudget();
-}
-
-void Reloader::OnDiskLevel() {
-  using Level = base::DiskMeter::Level;
-  const Level level = parts_.storage->meter()->level();
-  if (level <= std::exchange(told_disk_level_, level)) return;
-  if (level == Level::kNear)
-    Tell(EventKind::kLimited, limits_.DiskText() + "; when they are used up, the collection ends");
-  else
-    Tell(EventKind::kLimited,
-         limits_.DiskText() + ": the collection ends, and no more rows are written until it is started again");
-  StopIfDiskUsedUp();
-}
-
-void Reloader::StopIfDiskUsedUp() {
-  if (told_disk_level_ != base::DiskMeter::Level::kUsedUp) return;
-  const std::optional<MachinePlan>& newest = state_.armed ? state_.armed : state_.window;
-  const Edit* source = newest ? plans_.Find(newest->plan_id) : nullptr;
-  if (source == nullptr || !PlanLimits::WritesFiles(*source->compiled.plan)) return;
-  agreed_.reset();
-  WithdrawResampled();
-  Feed(LimitReached{});
-}
-
-void Reloader::Refresh() {
-  OnBoard();
-  outcome_ = RefreshOutcome::kUnchanged;
-  config_writer_.LookNow();
-  if (watcher_) LookNow();
-}
-
-void Reloader::LookNow() {
-  ++looks_awaited_;
-  watcher_->LookNow([this] { --looks_awaited_; });
-}
-
-RunState Reloader::state() const {
-  const RunState state = RunStateOf(state_);
-  const bool is_quiet = state == RunState::kIdle || state == RunState::kOff;
-  if (!fault_.empty() && is_quiet) return RunState::kFailed;
-  if (state == RunState::kIdle && is_recording()) return RunState::kDraining;
-  return state == RunState::kArmed && undecided() ? RunState::kPreparing : state;
-}
-
-void Reloader::JoinRanks() {
-  if (agreement_) agreement_->Enter();
+  controller_.plans().TidySlot();
+  disk_.StopIfUsedUp();
+  resampler_.OnMeasured();
 }
 
 void Reloader::StopWatching() {
-  is_stopped_ = true;
+  requests_.Stop();
+  resampler_.Stop();
   if (agreement_) agreement_->Leave();
-  config_writer_.Stop();
+  file_.writer().Stop();
   journal_.Stop();
   history_.Stop();
-  if (watcher_) watcher_->Stop();
+  file_.Stop();
 }
 
-void Reloader::OnLook(const watch::FileSnapshot& snapshot) {
-  restart_question_.reset();
-  if (snapshot.kind != watch::SnapshotKind::kBytes) {
-    look_error_ = snapshot.error;
-    Feed(FileLost{snapshot.kind == watch::SnapshotKind::kMissing ? EventKind::kMissing : EventKind::kUnreadable});
-    return;
-  }
-  if (snapshot.sha256 == state_.in_file.value_or(state_.seen)) {
-    Feed(BytesSeen{snapshot.sha256, EditIntent::kOff});  // nothing new: the intent is not looked at
-    return;
-  }
-  if (agreement_) agreement_->DiscardWriteBack();
-  if (!agrees()) WithdrawResampled();
-  history_.Seen(snapshot, state_.seen.empty() && first_seen_ != snapshot.sha256 ? first_seen_ : state_.seen);
-  const bool was_once = IsOnce();
-  current_ = pipeline_.Parse(snapshot.sha256, snapshot.bytes);
-  current_.at_step = StepOrdered(snapshot.sha256);
-  const EditIntent intent = pipeline_.Classify(&current_, state_.next_plan_id);
-  // If it comes back, what was done before counts no more.
-  if (was_once && intent == EditIntent::kOff && !state_.armed && !state_.window) history_.Off(snapshot.sha256);
-  if (MayBeDone(snapshot, intent)) return AskHistory();
-  Feed(BytesSeen{snapshot.sha256, intent});
+bool Reloader::looked() const {
+  return file_.looks_awaited() == 0 && !journal_.is_fixing_directory() && !restart_.is_reading();
 }
 
-// --- what the ranks have agreed on ---
-
-PlanAgreement::BuiltEdit Reloader::Build(const agree::Change& change, PlanId plan_id) {
-  PlanAgreement::BuiltEdit built{pipeline_.Parse(change.sha256, change.bytes), nullptr};
-  if (pipeline_.Classify(&built.edit, plan_id) == EditIntent::kRun)
-    built.plan = plans_.MakeWindow(built.edit.compiled.plan);
-  return built;
+RunState Reloader::state() const {
+  const RunState state = RunStateOf(controller_.state());
+  const bool is_quiet = state == RunState::kIdle || state == RunState::kOff;
+  if (!reports_.fault().empty() && is_quiet) return RunState::kFailed;
+  if (state == RunState::kIdle && (!recorded() || file_.writer().busy())) return RunState::kDraining;
+  return state == RunState::kArmed && controller_.undecided() ? RunState::kPreparing : state;
 }
 
-void Reloader::TakeAgreed(const Edit& edit, PlanId plan_id) {
-  current_ = edit;
-  Feed(AgreedBytes{edit.sha256, edit.intent, plan_id});
-}
-
-void Reloader::JoinRun(const std::string& run_id) {
-  run_id_ = run_id;
-  if (parts_.on_change) parts_.on_change();
-  journal_.SetRunId(run_id);
-  history_.SetRunId(run_id);
-}
-
-void Reloader::Feed(const Input& input) {
-  Transition transition = Step(state_, input);
-  MachineState before = std::exchange(state_, std::move(transition.state));
-  try {
-    for (const Action& action : transition.actions)
-      std::visit(
-          [this](const auto& each) {
-            if constexpr (kIsReport<decltype(each)>)
-              Quietly([&] { Perform(each); });
-            else
-              Perform(each);
-          },
-          action);
-  } catch (...) {
-    state_ = std::move(before);
-    plans_.DiscardOldSources(state_);
-    throw;
-  }
-  plans_.DiscardOldSources(state_);
-  EndRotation();
+ReloadView Reloader::View() {
+  const MachineState& state = controller_.state();
+  const Edit& current = controller_.current();
+  ReloadView view;
+  view.run_id = run_id_;
+  if (agreement_) view.incarnation = agreement_->incarnation();
+  view.file_sha256 = state.in_file.value_or(state.seen);
+  view.overridden = state.in_file.has_value();
+  view.segment = rotation_.segment();
+  if (state.refused && current.sha256 == state.seen) view.refusal = current.refusal;
+  view.not_begun = restart_.not_begun();
+  if (state.lost) view.file_trouble = reports_.look_error();
+  if (state.window)
+    view.in_force = ViewOf(state.window->continuation != 0 ? state.window->continuation : state.window->plan_id,
+                           &controller_, options_);
+  if (state.armed) view.armed = ViewOf(state.armed->plan_id, &controller_, options_);
+  const PlanId newest = view.in_force ? view.in_force->plan_id : view.armed ? view.armed->plan_id : 0;
+  if (const Edit* source = controller_.plans().Find(newest)) view.budget = resampler_.View(*source->compiled.plan);
+  view.stopping = state.stopping;
+  view.watch_mode = file_.watch_mode();
+  if (controller_.is_attached()) view.sites = pipeline_.shared_sites();
+  view.in_file = file_.Config();
+  return view;
 }
 
 }  // namespace stepwatch::reload

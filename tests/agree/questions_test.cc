@@ -350,7 +350,7 @@ class ListeningRank final : public IdleRank {
  public:
   ListeningRank() : IdleRank(1) {}
   void LeaderIsSilent(milliseconds) override { ++silences; }
-  void LeaderIsForeign(const std::string& why) override { foreign.push_back(why); }
+  void LeaderIsIncompatible(const std::string& why) override { foreign.push_back(why); }
   void Asked(const Incarnation& session, int64_t number) override { asked.emplace_back(session, number); }
 
   int silences = 0;
@@ -391,7 +391,7 @@ TEST_CASE("the number of a question travels with the newest proposal, and no req
   leader.Advance(&work);
   member.Advance(&work);
   CHECK(member.delegate.asked.back() == std::pair<std::string, int64_t>("a0", 0));
-  leader.coordinator->TellAsked(1);
+  leader.coordinator->AnnounceQuestion(1);
   leader.Advance(&work);
   for (int i = 0; i < 3; ++i) member.Advance(&work);
   CHECK(member.delegate.asked.back() == std::pair<std::string, int64_t>("a0", 1));
@@ -401,7 +401,7 @@ TEST_CASE("the number of a question travels with the newest proposal, and no req
   change.sha256 = "abc";
   change.bytes = "{}";
   leader.coordinator->Want(change, 1);
-  leader.coordinator->TellAsked(2);
+  leader.coordinator->AnnounceQuestion(2);
   for (int i = 0; i < 6; ++i) leader.Advance(&work), member.Advance(&work);
   CHECK(member.delegate.asked.back().second == 2);
   CHECK(member.coordinator->StateText().find("1") != std::string::npos);

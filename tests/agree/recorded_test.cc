@@ -102,7 +102,7 @@ TEST_CASE("messages of another version are refused with one sentence that names 
   REQUIRE(answer);
   CHECK(answer->version == kSpeechVersion + 1);
   CHECK(answer->text.empty());
-  CHECK(ForeignText(3, answer->version) ==
+  CHECK(IncompatibleText(3, answer->version) ==
         "rank 3 runs another release of Stepwatch: it uses version " + std::to_string(answer->version) +
             " of the messages between ranks, this rank version " + std::to_string(kSpeechVersion) +
             "; all ranks of a job must run the same release");

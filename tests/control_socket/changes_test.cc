@@ -102,7 +102,7 @@ TEST_CASE("what a route does not know is refused, and not done in another way") 
 
 TEST_CASE("a text may be applied without the file, and for a step") {
   TestServer server;
-  server.job->change_report.outcome = ChangeOutcome::kGiven;
+  server.job->change_report.outcome = ChangeOutcome::kOverridden;
   server.job->change_report.replaced_sha256 = "in the file";
   const Answered given = Ask(server, {"POST", "/v1/apply?volatile=1", "{}", "", ""});
   CHECK(given.status == 200);
@@ -116,10 +116,10 @@ TEST_CASE("a text may be applied without the file, and for a step") {
   REQUIRE(Ask(server, {"POST", "/v1/apply?at_step=400&volatile=1", "{}", "", ""}).status == 200);
   const auto changes = server.job->Changes();
   REQUIRE(changes.size() == 3);
-  CHECK(changes[0].is_volatile);
+  CHECK(changes[0].is_override);
   CHECK(changes[0].at_step == 0);
-  CHECK(!changes[1].is_volatile);
-  CHECK(changes[2].is_volatile);
+  CHECK(!changes[1].is_override);
+  CHECK(changes[2].is_override);
   CHECK(changes[2].at_step == 400);
 }
 

@@ -56,9 +56,9 @@ enum class Move {
   kCountLimited,
   kPause = kCountLimited,
   kResume,
-  kGiveA,
-  kGiveB,
-  kGiveOff,
+  kOverrideA,
+  kOverrideB,
+  kOverrideOff,
   kAskA,
   kResample,
   kResampleLater,
@@ -81,9 +81,9 @@ inline void Make(Move move, SimulatedRun* run) {
     case Move::kFinishWriteBack: return run->FinishWriteBack();
     case Move::kPause: return run->Pause(true);
     case Move::kResume: return run->Pause(false);
-    case Move::kGiveA: return run->Give(kA);
-    case Move::kGiveB: return run->Give(kB);
-    case Move::kGiveOff: return run->Give(kOffText);
+    case Move::kOverrideA: return run->Override(kA);
+    case Move::kOverrideB: return run->Override(kB);
+    case Move::kOverrideOff: return run->Override(kOffText);
     case Move::kAskA: return run->AskAgain(kA);
     case Move::kLimit: return run->Limit();
     case Move::kResample: return run->Resample(1);

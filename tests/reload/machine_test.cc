@@ -346,8 +346,8 @@ TEST_CASE("a random walk of 100,000 inputs keeps the rules", "[random]") {
     if (move < static_cast<uint32_t>(Move::kCountLimited)) {
       Make(static_cast<Move>(move), &run);
     } else if (random() % 8 == 0) {
-      const Move further[] = {Move::kPause,   Move::kResume,   Move::kGiveA,        Move::kGiveB,
-                              Move::kGiveOff, Move::kResample, Move::kResampleLater};
+      const Move further[] = {Move::kPause,       Move::kResume,   Move::kOverrideA,    Move::kOverrideB,
+                              Move::kOverrideOff, Move::kResample, Move::kResampleLater};
       Make(further[random() % std::size(further)], &run);
     } else if (random() % 8 == 0) {
       run.Recompile(false, false);

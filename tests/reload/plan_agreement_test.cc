@@ -1,4 +1,4 @@
-// Two ranks agree over a store in memory, on one loop that the test turns by hand: what each owner is asked to do.
+// Two ranks agree over a store in memory, on one loop that the test turns by hand: what each rank is to carry out.
 #include "controller/reload/plan_agreement.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 using testing::ConfigText;
 
 // Keeps what a reloader would carry out.
-class Owner final : public PlanAgreement::Owner {
+class Owner final : public PlanAgreement::Edits, public PlanAgreement::Samplings, public PlanAgreement::Reporter {
  public:
   Owner(int rank, const SiteIndex& sites) : pipeline_(rank, true, &limits_) { pipeline_.SetSites(sites); }
 
@@ -35,37 +35,43 @@ class Owner final : public PlanAgreement::Owner {
     }
     return built;
   }
-  void TakeAgreed(const Edit& edit, PlanId plan_id) override {
+  void OnAgreed(const Edit& edit, PlanId plan_id) override {
     auto plan = agreement->TakeBuilt(edit.compiled.plan);
     agreement->Submit(plan ? std::move(plan) : Make(edit.text, plan_id).plan, edit);
     next_plan_id_ = plan_id + 1;
   }
-  void TakeRejection(const agree::Change& change, const agree::Decision& decision) override {
+  void OnRejected(const agree::Change& change, const agree::Decision& decision) override {
     rejected_plan_id = change.plan_id;
     rejection = agree::AbortText(decision);
   }
-  void TakePause(bool pause, int64_t at_step) override { pauses.emplace_back(pause, at_step); }
   Status TrySampling(const agree::Change&) override {
     return refuses.empty() ? Status() : Status(StatusCode::kInvalid, refuses);
   }
-  void TakeSampling(const agree::Change& change, int64_t at_step) override {
+  void OnSamplingAgreed(const agree::Change& change, int64_t at_step) override {
     if (std::exchange(slot_fails, false)) throw std::bad_alloc();
     samplings.emplace_back(change.bytes, at_step);
   }
-  void TakeSamplingRejection(const agree::Decision& decision) override { sampling_rejected = decision; }
+  void OnSamplingRejected(const agree::Decision& decision) override { sampling_rejected = decision; }
   void Renumber(PlanId next) override { next_plan_id_ = next; }
   void PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) override {
     if (std::exchange(slot_fails, false)) throw std::bad_alloc();
     placed.push_back(std::move(plan));
   }
-  void TellArmed(const plan::Plan&, const std::string& when) noexcept override { armed = when; }
-  void WriteBackNow(const WriteBack&) override {}
-  void JoinRun(const std::string& id) override { run_id = id; }
-  void TellFault(const std::string&) override { ++faults_begun; }
+  void ReportArmed(const plan::Plan&, const std::string& when) noexcept override { armed = when; }
+  void ReportFault(const std::string&) override { ++faults_begun; }
   void EndFault() override { ++faults_ended; }
-  void Tell(EventKind kind, std::string message, PlanId) override {
-    told.push_back(std::move(message));
-    if (telling_fails && kind == EventKind::kDegraded) throw std::bad_alloc();
+  void Emit(EventKind kind, std::string message, PlanId) override {
+    reported.push_back(std::move(message));
+    if (reporting_fails && kind == EventKind::kDegraded) throw std::bad_alloc();
+  }
+
+  PlanAgreement::Delegates Delegates() {
+    return {this,
+            this,
+            this,
+            [this](bool pause, int64_t at_step) { pauses.emplace_back(pause, at_step); },
+            [](const WriteBack&) {},
+            [this](const std::string& id) { run_id = id; }};
   }
 
   // Rank 0 has seen this text in its file.
@@ -84,12 +90,12 @@ class Owner final : public PlanAgreement::Owner {
 
   PlanAgreement* agreement = nullptr;
   std::string refuses;  // the reason for which this rank cannot take an edit
-  bool slot_fails = false, telling_fails = false;
+  bool slot_fails = false, reporting_fails = false;
   std::vector<std::unique_ptr<step::PendingPlan>> placed;
   std::vector<std::pair<bool, int64_t>> pauses;
   std::vector<std::pair<std::string, int64_t>> samplings;
   std::optional<agree::Decision> sampling_rejected;
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   std::string run_id, armed, rejection;
   PlanId rejected_plan_id = 0;
   int faults_begun = 0, faults_ended = 0;
@@ -110,7 +116,7 @@ class Owner final : public PlanAgreement::Owner {
 
 struct Rank {
   Rank(boost::asio::io_context& loop, const Options& options, const SiteIndex& sites)
-      : owner(options.rank, sites), agreement(options, true, loop, &plane, &owner, nullptr) {
+      : owner(options.rank, sites), agreement(options, true, loop, &plane, owner.Delegates(), nullptr) {
     owner.agreement = &agreement;
     agreement.Enter();
   }
@@ -206,11 +212,11 @@ TEST_CASE("a commit that throws on one rank is tried again there, with the plan 
   }
 }
 
-TEST_CASE("a plan that is placed late is placed once, also if there is no memory to tell of it") {
+TEST_CASE("a plan that is placed late is placed once, also if there is no memory to report it") {
   for (const size_t late : {size_t{0}, size_t{1}}) {
     INFO("rank " << late << " is late");
     TwoRanks job;
-    job[late].slot_fails = job[late].telling_fails = true;
+    job[late].slot_fails = job[late].reporting_fails = true;
     job[0].Submit(kOnText);
     job.RunUntil([&] { return job[late].faults_begun == 1; });
     for (int step = 0; step < 10; ++step) job.ranks[late]->plane.plans.EndStep();
@@ -289,7 +295,7 @@ TEST_CASE("a rank of a release that knows of no sampling does not vote on one: i
   CHECK(job.decided());
   CHECK(job[0].samplings.empty());
   CHECK(job[1].samplings.empty());
-  for (const std::string& message : job[0].told) CHECK(message.find("sampling") == std::string::npos);
+  for (const std::string& message : job[0].reported) CHECK(message.find("sampling") == std::string::npos);
   // It takes part in everything else.
   job[0].Submit(kOnText);
   job.RunUntil([&] { return job.both_placed() && job.decided(); });

@@ -63,14 +63,14 @@ class Process {
     reloader.Refresh();
     loop.poll();
   }
-  // What the drain has to say.
-  void Tell(drain::BoardEntry entry) {
+  // An entry of the drain.
+  void Post(drain::BoardEntry entry) {
     board_.Post(std::move(entry));
     reloader.OnBoard();
   }
   void Remove() { std::filesystem::remove(options_.config_path); }
   std::string Config() const { return testing::Contents(options_.config_path); }
-  std::string Manifest() const { return testing::Contents(reloader.output_dir() + "/manifest.json"); }
+  std::string Manifest() { return testing::Contents(reloader.journal().directory() + "/manifest.json"); }
   int64_t Count(EventKind kind) const {
     return std::count_if(events_.begin(), events_.end(), [&](const Event& event) { return event.kind == kind; });
   }

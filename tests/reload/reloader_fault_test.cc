@@ -40,10 +40,10 @@ TEST_CASE(
     const bool is_armed = process.plane.plans.plan_waiting();
     CHECK((process.reloader.state() == RunState::kArmed) == is_armed);
     CHECK((process.reloader.state() == RunState::kFailed) == !is_armed);
-    CHECK(process.reloader.fault().empty() == is_armed);
+    CHECK(process.reloader.reports().fault().empty() == is_armed);
     CHECK(process.Count(EventKind::kDegraded) == (is_armed ? 0 : 1));
     process.Refresh();
-    CHECK(process.reloader.fault().empty());
+    CHECK(process.reloader.reports().fault().empty());
     CHECK(process.Count(EventKind::kRecovered) == (is_armed ? 0 : 1));
     REQUIRE(process.reloader.state() == RunState::kArmed);
     REQUIRE(process.plane.plans.plan_waiting());
@@ -71,7 +71,7 @@ TEST_CASE("a plan that waits stays in the slot when the edit that is to replace 
   REQUIRE(RefreshWithFailure(process, kOfTheParser));
   CHECK(process.plane.plans.plan_waiting());
   CHECK(process.reloader.state() == RunState::kArmed);
-  CHECK_FALSE(process.reloader.fault().empty());
+  CHECK_FALSE(process.reloader.reports().fault().empty());
   CHECK(process.Count(EventKind::kSuperseded) == 0);
   process.Refresh();
   CHECK(process.Count(EventKind::kSuperseded) == 1);
@@ -109,7 +109,7 @@ TEST_CASE("whatever allocation fails while an order is carried out, the file is 
     order->peer = {1000, 7, "/usr/bin/stepwatch"};
     testing::memory_failure = {testing::Failure::kOnce, n + 1, false};
     try {
-      process.reloader.Order(order, [](const OrderOutcome&) {});
+      process.reloader.requests().Order(order, [](const OrderOutcome&) {});
       process.loop.poll();
     } catch (const std::bad_alloc&) {  // the loop of a monitor tells of it and goes on
     }
@@ -117,7 +117,7 @@ TEST_CASE("whatever allocation fails while an order is carried out, the file is 
     process.loop.poll();
     CHECK((process.Config() == kOffText || process.Config() == kOnText));
     int answers = 0;
-    process.reloader.Order(order, [&](const OrderOutcome& outcome) {
+    process.reloader.requests().Order(order, [&](const OrderOutcome& outcome) {
       ++answers;
       CHECK(outcome.kind == OrderOutcome::Kind::kDone);
     });

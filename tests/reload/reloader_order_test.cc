@@ -12,13 +12,13 @@ using testing::ConfigText;
 TEST_CASE("the account of a plan is in the manifest before the config says, or anybody is told, that it is drained") {
   Process process(ConfigText({.collect_times = 1}));
   process.plane.plans.EndStep();
-  process.Tell(drain::PlanBegan{.plan_id = 1, .first_step = 1});
-  process.Tell(drain::PlanFinished{.plan_id = 1, .reason = EndReason::kTimes, .last_step = 1, .collected = 1});
+  process.Post(drain::PlanBegan{.plan_id = 1, .first_step = 1});
+  process.Post(drain::PlanFinished{.plan_id = 1, .reason = EndReason::kTimes, .last_step = 1, .collected = 1});
   process.loop.poll();
   REQUIRE(process.reloader.state() == RunState::kDraining);
   process.config_io.Hold();
   process.output_io.Hold();
-  process.Tell(drain::PlanDrained{
+  process.Post(drain::PlanDrained{
       .plan_id = 1, .reason = EndReason::kTimes, .collected = 1, .ledger = {.produced = 6, .written = 6}});
   CHECK(process.output_io.held() == 2);  // history and manifest
   CHECK(process.config_io.held() == 0);

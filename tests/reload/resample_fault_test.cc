@@ -7,23 +7,13 @@
 #include <utility>
 
 #include "controller/agree/messages.h"
-#include "controller/reload/job_budget.h"
+#include "controller/budget/job_budget.h"
 #include "src/base/sha256.h"
 #include "tests/failing_memory.h"
 #include "tests/reload/process_without_threads.h"
 
 namespace stepwatch::reload {
 namespace {
-
-// What the agreement calls when the ranks have agreed.
-void TakeSampling(Reloader& reloader, const agree::Change& change, int64_t at_step);
-template <auto kMember>
-struct Reached {
-  friend void TakeSampling(Reloader& reloader, const agree::Change& change, int64_t at_step) {
-    (reloader.*kMember)(change, at_step);
-  }
-};
-template struct Reached<&Reloader::TakeSampling>;
 
 // The store of a job whose rank 0 has proposed a config, without a vote: whoever reads it does it.
 class OneProposal final : public Store {
@@ -65,14 +55,14 @@ class Follower {
 
   // The ranks have agreed on it. True: the n-th allocation has failed, and it was not taken; a negative one never does.
   bool Take(int64_t factor, PlanId plan_id, int64_t at_step, int64_t n) {
-    const SamplingGovernor::Decision decision{{factor, {}}, true, 9, 1, {SiteKind::kGradReduced}};
-    const agree::Change change{agree::Mode::kStrict, plan_id, sha256_, Encode(JobDecision{0, decision}),
+    const budget::SamplingGovernor::Decision decision{{factor, {}}, true, 9, 1, {SiteKind::kGradReduced}};
+    const agree::Change change{agree::Mode::kStrict, plan_id, sha256_, Encode(budget::JobDecision{0, decision}),
                                agree::Deed::kSampling};
     has_failed = false;
     if (n >= 0) testing::memory_failure = {testing::Failure::kOnce, n + 1, false};
     bool throws = false;
     try {
-      TakeSampling(process.reloader, change, at_step);
+      process.reloader.resampler().OnSamplingAgreed(change, at_step);
     } catch (const std::bad_alloc&) {
       throws = true;
     }
@@ -117,7 +107,7 @@ TEST_CASE("whatever allocation fails when a rank is to go over to another sampli
     rank.EndSteps(1);
     CHECK(rank.plan() == 2);
     CHECK_FALSE(rank.process.plane.plans.plan_waiting());
-    rank.process.Tell(drain::PlanBegan{2, 3});
+    rank.process.Post(drain::PlanBegan{2, 3});
     const ReloadView view = rank.process.reloader.View();
     REQUIRE(view.budget);
     CHECK(view.budget->factor == 5);
@@ -147,7 +137,7 @@ TEST_CASE("a sampling that waits for its step begins in a pause, and the window 
 TEST_CASE("a sampling for another config than that of the window is no matter here") {
   Follower rank;
   const agree::Change change{agree::Mode::kStrict, 2, "abc", "0 lower 5 - 9 1 grad_reduced\n", agree::Deed::kSampling};
-  TakeSampling(rank.process.reloader, change, 3);
+  rank.process.reloader.resampler().OnSamplingAgreed(change, 3);
   CHECK_FALSE(rank.process.plane.plans.plan_waiting());
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("whoever asks for the window while the histories are read gets it") {
   auto order = std::make_shared<EditOrder>();
   order->kind = EditOrder::Kind::kStart;
   OrderOutcome outcome;
-  process.reloader.Order(order, [&](const OrderOutcome& each) { outcome = each; });
+  process.reloader.requests().Order(order, [&](const OrderOutcome& each) { outcome = each; });
   process.loop.poll();
   LetGo(&process);
   CHECK(process.reloader.state() == RunState::kArmed);

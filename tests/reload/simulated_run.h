@@ -58,11 +58,11 @@ class SimulatedRun {
   }
 
   // --- somebody who asks the run itself ---
-  void Give(const Text& text) {
+  void Override(const Text& text) {
     history_ += " give:" + text.name;
     texts_[text.name] = text;
     WithdrawResampled();
-    Feed(BytesGiven{text.name, text.intent});
+    Feed(OverrideBytes{text.name, text.intent});
   }
   // For what the file asks for, once more. Whoever asks reads the file first.
   void AskAgain(const Text& text) {
@@ -74,7 +74,7 @@ class SimulatedRun {
   }
   void Pause(bool pause) {
     history_ += pause ? " pause" : " resume";
-    Feed(PauseWanted{pause});
+    Feed(PauseRequested{pause});
   }
 
   // --- the step thread ---
@@ -285,11 +285,11 @@ class SimulatedRun {
     const auto of_recompilation = count([](const Action& action) {
       return std::holds_alternative<RepublishPlan>(action) || std::holds_alternative<ContinueWindow>(action);
     });
-    const bool may_change = std::holds_alternative<BytesSeen>(input) || std::holds_alternative<BytesGiven>(input) ||
+    const bool may_change = std::holds_alternative<BytesSeen>(input) || std::holds_alternative<OverrideBytes>(input) ||
                             std::holds_alternative<AskedAgain>(input) || std::holds_alternative<LimitReached>(input);
     MUST(of_edit <= (may_change ? 1 : 0));
     const auto pauses = count([](const Action& action) { return std::holds_alternative<SetPause>(action); });
-    MUST(pauses == (std::holds_alternative<PauseWanted>(input) ? static_cast<int>(actions.size()) : 0));
+    MUST(pauses == (std::holds_alternative<PauseRequested>(input) ? static_cast<int>(actions.size()) : 0));
     const bool resamples = std::holds_alternative<Resampled>(input);
     MUST(of_recompilation <= (std::holds_alternative<Recompiled>(input) ? 2 : resamples ? 1 : 0));
     const bool our_own = std::holds_alternative<WroteBack>(input) || std::holds_alternative<FoundEdited>(input);

@@ -1,0 +1,198 @@
+#include "controller/reload/edit_requests.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <exception>
+#include <utility>
+
+#include "src/base/ignore_exceptions.h"
+#include "src/base/sha256.h"
+
+namespace stepwatch::reload {
+namespace {
+
+using base::IgnoreExceptions;
+
+// For the ranks to decide, and for a file that cannot be looked at for a moment. A client that waits longer asks again.
+constexpr std::chrono::milliseconds kVerdictTime{1000};
+constexpr std::chrono::milliseconds kAskAgain{2};
+
+// Each displaced file holds a descriptor. A stop has places of its own, so that other changes do not block it.
+constexpr size_t kDisplacedMax = 64;
+constexpr size_t kDisplacedMaxForStop = 96;
+
+// More saves than anybody makes while one word is replaced.
+constexpr int kTriesMax = 20;
+
+bool IsWorthAnotherTry(const EditOrder& order, const OrderOutcome& outcome) {
+  return outcome.kind == OrderOutcome::Kind::kEdited && order.kind != EditOrder::Kind::kReplace &&
+         order.if_match_sha256.empty();
+}
+
+}  // namespace
+
+void EditRequests::Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then) {
+  OrderOutcome outcome;
+  outcome.kind = OrderOutcome::Kind::kNotNow;
+  const size_t displaced_max = order->kind == EditOrder::Kind::kStop ? kDisplacedMaxForStop : kDisplacedMax;
+  if (!parts_.file->is_watched() && parts_.controller->mode().shares_store && parts_.controller->is_attached())
+    outcome.kind = OrderOutcome::Kind::kNotReader;
+  else if (!parts_.file->is_watched())
+    outcome.message = "the monitor does not read its config yet";
+  else if (parts_.file->writer().displaced() >= displaced_max)
+    outcome.message = "too many changes within five seconds (" + std::to_string(displaced_max) + ")";
+  else
+    return order->is_override ? OrderOverride(*order, then) : TryOrder(order, std::move(then), 1);
+  then(outcome);
+}
+
+void EditRequests::OrderOverride(const EditOrder& order, const OnOrdered& then) {
+  const auto outcome = std::make_shared<OrderOutcome>();
+  const std::string before = state_.seen;
+  outcome->found_sha256 = state_.in_file.value_or(before);
+  outcome->sha256 = base::Sha256Hex(order.text);
+  outcome->kind = OrderOutcome::Kind::kConflict;
+  if (!order.if_match_sha256.empty() && order.if_match_sha256 != outcome->found_sha256) return then(*outcome);
+  const OverrideResult result = Override(order.text, order.peer, order.on_written, order.at_step);
+  switch (result.outcome) {
+    case OverrideResult::Outcome::kRefused:
+      outcome->kind = OrderOutcome::Kind::kInvalid;
+      outcome->message = result.refusal.message();
+      outcome->place = result.refusal.place();
+      return then(*outcome);
+    case OverrideResult::Outcome::kStatic:
+    case OverrideResult::Outcome::kNotReader: outcome->kind = OrderOutcome::Kind::kNotReader; return then(*outcome);
+    case OverrideResult::Outcome::kAccepted:
+    case OverrideResult::Outcome::kUnchanged: break;
+  }
+  outcome->kind = OrderOutcome::Kind::kOverridden;
+  AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
+}
+
+// Compiled on the executor, by a pipeline of its own and the same sites: the running plan is not touched.
+void EditRequests::TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number) {
+  const auto outcome = std::make_shared<OrderOutcome>();
+  const auto pipeline = std::make_shared<EditPipeline>(*parts_.pipeline);
+  if (order->at_step > 0) parts_.file->ordered_step().Expect(base::Sha256Hex(order->text), order->at_step);
+  parts_.file->writer().Make(
+      [outcome, order, pipeline, path = options_.config_path, id = state_.next_plan_id, files = parts_.files] {
+        writeback::WriteBackResult result;
+        *outcome = MakeOrderedEdit(path, *order, pipeline.get(), id, *files, &result);
+        return result;
+      },
+      [this, outcome, order, then = std::move(then), number](const Status& fault, const writeback::WriteBackResult&) {
+        if (!fault.ok())
+          outcome->message = "it is not known whether " + options_.config_path + " was changed: " + fault.message();
+        else if (number < kTriesMax && IsWorthAnotherTry(*order, *outcome))
+          return TryOrder(order, then, number + 1);
+        else if (outcome->kind == OrderOutcome::Kind::kDone)
+          return OnOrderWritten(*order, outcome, then);
+        if (order->at_step > 0) parts_.file->ordered_step().Clear();
+        then(*outcome);
+      });
+}
+
+void EditRequests::OnOrderWritten(const EditOrder& order, const std::shared_ptr<OrderOutcome>& outcome,
+                                  const OnOrdered& then) {
+  if (outcome->is_written) {
+    parts_.history->Expect(outcome->sha256, order.peer);
+    if (order.on_written) IgnoreExceptions([&] { order.on_written(outcome->sha256); });
+  }
+  const bool may_begin = !outcome->is_written && order.kind != EditOrder::Kind::kStop;
+  parts_.file->LookNow([this, outcome, then, may_begin, peer = order.peer, before = state_.seen] {
+    if (may_begin && !parts_.file->writer().busy())
+      IgnoreExceptions([&] { outcome->is_begun = parts_.restart->BeginAgain(outcome->sha256, peer); });
+    parts_.file->ordered_step().OnLooked(state_.seen);
+    AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
+  });
+}
+
+// The file was looked at. In a job of ranks they have to agree first.
+void EditRequests::AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then,
+                                const std::string& seen_before, std::chrono::steady_clock::time_point deadline) {
+  outcome->verdict = VerdictOn(outcome->sha256, seen_before);
+  if (outcome->verdict.kind != Verdict::Kind::kPending || is_stopped_ || std::chrono::steady_clock::now() >= deadline)
+    return then(*outcome);
+  const auto timer = std::make_shared<boost::asio::steady_timer>(*parts_.loop, kAskAgain);
+  timer->async_wait([this, timer, outcome, then, seen_before, deadline](const boost::system::error_code& error) {
+    if (!error) AwaitVerdict(outcome, then, seen_before, deadline);
+  });
+}
+
+Verdict EditRequests::VerdictOn(const std::string& sha256, const std::string& seen_before) const {
+  const PlanController& controller = *parts_.controller;
+  const bool undecided = controller.undecided();
+  const auto about = [&](Verdict::Kind kind, PlanId plan_id) {
+    return Verdict{kind, plan_id, controller.StepOf(plan_id), Status()};
+  };
+  if (state_.seen != sha256)
+    return about(state_.lost || state_.seen == seen_before ? Verdict::Kind::kPending : Verdict::Kind::kSuperseded, 0);
+  if (state_.refused)
+    return {Verdict::Kind::kRefused, 0, -1,
+            controller.current().sha256 == sha256 ? controller.current().refusal : Status()};
+  if (state_.armed && state_.armed->sha256 == sha256)
+    return about(undecided ? Verdict::Kind::kPending : Verdict::Kind::kArmed, state_.armed->plan_id);
+  if (state_.stopping && state_.window)
+    return about(undecided ? Verdict::Kind::kPending : Verdict::Kind::kStopping, state_.window->plan_id);
+  if (state_.window && state_.window->sha256 == sha256) return about(Verdict::Kind::kRunning, state_.window->plan_id);
+  return about(undecided ? Verdict::Kind::kPending : Verdict::Kind::kOff, 0);
+}
+
+OverrideResult EditRequests::Override(const std::string& text, const std::optional<output::EditPeer>& peer,
+                                      const std::function<void(const std::string& sha256)>& on_accepted,
+                                      int64_t at_step) {
+  using Outcome = OverrideResult::Outcome;
+  OverrideResult result;
+  result.sha256 = base::Sha256Hex(text);
+  const auto is = [&](Outcome outcome) {
+    result.outcome = outcome;
+    return result;
+  };
+  PlanController& controller = *parts_.controller;
+  if (!controller.mode().dynamic) return is(Outcome::kStatic);
+  if (!controller.mode().reads_the_file) return is(Outcome::kNotReader);
+  controller.FeedBegun();
+  const bool goes_on = state_.window && !state_.stopping && !state_.armed && state_.window->sha256 == result.sha256;
+  const bool waits = state_.armed && state_.armed->sha256 == result.sha256;
+  if (state_.seen == result.sha256 && (goes_on || waits)) return is(Outcome::kUnchanged);
+  Edit edit = parts_.pipeline->Parse(result.sha256, text);
+  edit.at_step = at_step;
+  const EditIntent intent = parts_.pipeline->Classify(&edit, state_.next_plan_id);
+  result.refusal = intent == EditIntent::kRefused ? edit.refusal : WhyNoStep(intent, at_step);
+  if (!result.refusal.ok()) return is(Outcome::kRefused);
+  if (controller.agreement() != nullptr) controller.agreement()->DiscardWriteBack();
+  parts_.resampler->OnNewEdit();
+  if (on_accepted) IgnoreExceptions([&] { on_accepted(result.sha256); });
+  parts_.history->Overridden(result.sha256, text, state_.seen, peer,
+                             result.sha256 != state_.in_file.value_or(state_.seen));
+  Edit* const current = controller.mutable_current();
+  const Edit before = std::exchange(*current, std::move(edit));
+  try {
+    controller.Feed(OverrideBytes{result.sha256, current->intent});
+  } catch (...) {
+    *current = before;
+    throw;
+  }
+  return is(Outcome::kAccepted);
+}
+
+EditTrial EditRequests::Try(const std::string& text) {
+  EditTrial trial;
+  try {
+    agree::Change change;
+    change.sha256 = base::Sha256Hex(text);
+    change.bytes = text;
+    const PlanAgreement::BuiltEdit built = parts_.edits->Build(change, state_.next_plan_id);
+    if (built.edit.intent == EditIntent::kRefused) trial.refusal = built.edit.refusal;
+    if (!built.plan) return trial;
+    const plan::Plan& plan = built.plan->plan();
+    trial.collects = true;
+    trial.sites = static_cast<int64_t>(plan.layout.sites.size());
+    trial.rows_per_step = static_cast<int64_t>(plan.RowsPerStep(options_.grad_acc_steps));
+  } catch (const std::exception& error) {  // no memory, for the plan's ring perhaps
+    trial.refusal = Status(StatusCode::kExhausted, error.what());
+  }
+  return trial;
+}
+
+}  // namespace stepwatch::reload

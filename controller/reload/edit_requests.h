@@ -1,0 +1,93 @@
+// Requests about the config from the control socket and from other ranks: to change the file, to run bytes that it does
+// not hold, to try bytes. Loop thread only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "controller/journal/edit_history.h"
+#include "controller/reload/agreed_edits.h"
+#include "controller/reload/config_file.h"
+#include "controller/reload/edit_pipeline.h"
+#include "controller/reload/ordered_edit.h"
+#include "controller/reload/plan_controller.h"
+#include "controller/reload/reload_view.h"
+#include "controller/reload/resampler.h"
+#include "controller/reload/restart_guard.h"
+#include "src/base/file_system.h"
+#include "stepwatch/options.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace stepwatch::reload {
+
+// The result of a request to run bytes although the config file holds others.
+struct OverrideResult {
+  enum class Outcome : uint8_t {
+    kAccepted,   // applied as an edit of the file with these bytes would be
+    kUnchanged,  // they run already, or wait for their step
+    kRefused,    // they are unusable: `refusal`
+    kStatic,     // the mode is static: the running plan cannot be changed
+    kNotReader,  // another rank of the job reads the config
+  };
+  Outcome outcome = Outcome::kAccepted;
+  std::string sha256;
+  Status refusal;
+};
+
+class EditRequests {
+ public:
+  using OnOrdered = std::function<void(const OrderOutcome&)>;
+
+  // All of them outlive the requests.
+  struct Dependencies {
+    boost::asio::io_context* loop = nullptr;
+    base::FileSystem* files = nullptr;
+    PlanController* controller = nullptr;
+    EditPipeline* pipeline = nullptr;
+    AgreedEdits* edits = nullptr;
+    ConfigFile* file = nullptr;
+    RestartGuard* restart = nullptr;
+    Resampler* resampler = nullptr;
+    journal::EditHistory* history = nullptr;
+  };
+
+  EditRequests(const Options& options, const Dependencies& dependencies)
+      : options_(options), parts_(dependencies), state_(dependencies.controller->state()) {}
+
+  // Changes the config file as ordered, looks at it at once, and calls `then` when the result is known, with the
+  // verdict of this process as far as it is known within a second. In dynamic mode. StopWatching discards `then`.
+  // Throws, with nothing done, as FileQueue::Do does.
+  void Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then);
+  // Applies `text` instead of the file's content until the file changes. The file is left alone, also at the window's
+  // end. `peer` has sent it. `on_accepted` receives the hash of usable bytes before any event reports them. `at_step`:
+  // as EditOrder::at_step.
+  OverrideResult Override(const std::string& text, const std::optional<output::EditPeer>& peer = std::nullopt,
+                          const std::function<void(const std::string& sha256)>& on_accepted = {}, int64_t at_step = 0);
+  // Builds the plan of these bytes as if the file held them, and throws it away.
+  EditTrial Try(const std::string& text);
+  // A verdict that is not known yet stays unknown.
+  void Stop() { is_stopped_ = true; }
+
+ private:
+  void OrderOverride(const EditOrder& order, const OnOrdered& then);
+  void TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number);
+  void OnOrderWritten(const EditOrder& order, const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then);
+  void AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then, const std::string& seen_before,
+                    std::chrono::steady_clock::time_point deadline);
+  // On these bytes, which were put in the file when others had been seen last.
+  Verdict VerdictOn(const std::string& sha256, const std::string& seen_before) const;
+
+  const Options& options_;
+  const Dependencies parts_;
+  const MachineState& state_;
+  bool is_stopped_ = false;
+};
+
+}  // namespace stepwatch::reload

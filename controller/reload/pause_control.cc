@@ -1,0 +1,42 @@
+#include "controller/reload/pause_control.h"
+
+namespace stepwatch::reload {
+
+PauseVerdict PauseControl::Pause(bool pause) {
+  using Outcome = PauseVerdict::Outcome;
+  const RunMode mode = controller_->mode();
+  const PlanId plan_id = data_plane_->plans.plan_id();
+  if (mode.shares_store && (!mode.dynamic || !mode.reads_the_file)) return {Outcome::kRanks, plan_id};
+  controller_->FeedBegun();
+  if (mode.agrees()) return {PauseRanks(pause), plan_id, true};
+  const std::optional<MachinePlan>& window = controller_->state().window;
+  if (plan_id == 0 || !window) return {Outcome::kNotCollecting, plan_id};
+  if (window->paused == pause) return {Outcome::kUnchanged, plan_id};
+  controller_->Feed(PauseRequested{pause, controller_->ArmedWaits()});
+  return {window->paused == pause ? Outcome::kAsked : Outcome::kEnding, plan_id};
+}
+
+// An edit that is under way ends a pause anyway, and the ranks agree on one change at a time.
+PauseVerdict::Outcome PauseControl::PauseRanks(bool pause) {
+  using Outcome = PauseVerdict::Outcome;
+  const MachineState& state = controller_->state();
+  PlanAgreement& agreement = *controller_->agreement();
+  const step::PlanSwitch& in_force = data_plane_->plans;
+  if (in_force.plan_id() == 0 || !state.window) return Outcome::kNotCollecting;
+  if (agreement.pausing() == pause) return Outcome::kAsked;
+  const bool is_edited = state.stopping || (state.armed && !agreement.defers());
+  if (!agreement.pausing()) {
+    const bool is_on_its_way = agreed_.at_step > data_plane_->running.number();
+    if ((is_on_its_way ? agreed_.pause : in_force.paused()) == pause) return Outcome::kUnchanged;
+    if ((controller_->undecided() && !agreement.is_resampling()) || is_edited) return Outcome::kEnding;
+  }
+  agreement.ProposePause(pause, controller_->plans().Source(state.window->plan_id));
+  return Outcome::kAsked;
+}
+
+void PauseControl::OnAgreed(bool pause, int64_t at_step) {
+  data_plane_->plans.AskForPauseAt(at_step, pause);
+  agreed_ = {pause, at_step};
+}
+
+}  // namespace stepwatch::reload

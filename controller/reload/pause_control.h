@@ -1,0 +1,48 @@
+// Pauses the window in force, and resumes it. In a job of ranks: on all of them, from the step that they agree on. Loop
+// thread only.
+#pragma once
+
+#include <cstdint>
+
+#include "controller/reload/plan_controller.h"
+#include "src/step/data_plane.h"
+#include "stepwatch/record_layout.h"
+
+namespace stepwatch::reload {
+
+struct PauseVerdict {
+  enum class Outcome : uint8_t {
+    kAsked,          // the window pauses, or resumes, at the next boundary
+    kUnchanged,      // it is so already
+    kNotCollecting,  // no window is in force
+    kEnding,         // the window ends, or another plan takes its place, at the next boundary
+    kRanks,          // the ranks of a job collect the same steps, and cannot agree on one: the mode is static
+  };
+  Outcome outcome = Outcome::kAsked;
+  PlanId plan_id = 0;      // in force
+  bool is_agreed = false;  // it holds for all ranks of a job, from the step that they agree on
+};
+
+class PauseControl {
+ public:
+  // Both outlive it.
+  PauseControl(step::DataPlane* data_plane, PlanController* controller)
+      : data_plane_(data_plane), controller_(controller) {}
+
+  // From the next boundary on the window in force collects nothing, keeping its count, or collects again.
+  PauseVerdict Pause(bool pause);
+  // The ranks have agreed on it.
+  void OnAgreed(bool pause, int64_t at_step);
+
+ private:
+  PauseVerdict::Outcome PauseRanks(bool pause);
+
+  step::DataPlane* const data_plane_;
+  PlanController* const controller_;
+  struct {
+    bool pause = false;
+    int64_t at_step = -1;
+  } agreed_;  // the newest
+};
+
+}  // namespace stepwatch::reload

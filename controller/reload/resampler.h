@@ -1,0 +1,106 @@
+// Keeps the budget: has the window in force go on with another sampling, under a plan that is compiled again from the
+// same bytes and waits in the slot like any other.
+//
+// Loop thread only. In a job of one process any newer change takes that plan out of the slot first. The ranks of a job
+// agree on it, for a step; then it stays, and if a call of this rank's program comes in between, it is compiled again
+// for that step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/agree/questions.h"
+#include "controller/budget/budget_keeper.h"
+#include "controller/budget/job_budget.h"
+#include "controller/journal/run_journal.h"
+#include "controller/reload/edit_pipeline.h"
+#include "controller/reload/edit_reporter.h"
+#include "controller/reload/plan_agreement.h"
+#include "controller/reload/plan_controller.h"
+#include "src/drain/status_board.h"
+#include "src/step/data_plane.h"
+#include "stepwatch/options.h"
+
+namespace stepwatch::reload {
+
+class Resampler final : public PlanAgreement::Samplings {
+ public:
+  // All of them outlive the resampler.
+  struct Dependencies {
+    step::DataPlane* data_plane = nullptr;
+    drain::StatusBoard* board = nullptr;
+    PlanController* controller = nullptr;
+    EditPipeline* pipeline = nullptr;
+    journal::RunJournal* journal = nullptr;
+    EditReporter* reports = nullptr;
+  };
+
+  // `can_ask`: the ranks of the job can ask each other.
+  Resampler(const Options& options, RunMode mode, bool can_ask, const Dependencies& dependencies);
+
+  // Reads the measurements of the drain, and changes the sampling if the budget needs it.
+  void OnMeasured();
+  // A plan of the budget that waits in the slot does not begin, if it has not yet.
+  void Withdraw();
+  // A newer edit comes. In a job whose ranks agree the plan stays.
+  void OnNewEdit();
+  // The collection ends: the ranks' decision is dropped as well.
+  void Drop();
+  // The plan of the ranks' decision waits in the slot, or does as soon as no other plan continues the window.
+  void ArmAgreed();
+  // This rank's proposal for the budget of its window. Rank 0 asks for it.
+  budget::BudgetProposal Propose(const budget::BudgetQuestion& question);
+  std::optional<budget::BudgetView> View(const plan::Plan& plan) const { return budget_.View(plan); }
+  // The plan of a new window is about to be submitted.
+  void OnNewWindow() noexcept { pace_.BeginAnew(); }
+  // A plan or a stop is about to be put into the slot.
+  void OnPlacing(const step::PendingPlan& plan) noexcept;
+  // Proposals that arrive later are ignored.
+  void Stop() { is_stopped_ = true; }
+
+  // PlanAgreement::Samplings
+  Status TrySampling(const agree::Change& change) override;
+  void OnSamplingAgreed(const agree::Change& change, int64_t at_step) override;
+  void OnSamplingRejected(const agree::Decision& decision) override;
+
+ private:
+  // A decision of the ranks that has not begun yet.
+  struct AgreedSampling {
+    budget::JobDecision decision;
+    PlanId window = 0;   // the plan that began the window
+    PlanId plan_id = 0;  // that all ranks had free
+    int64_t at_step = 0;
+    PlanId armed = 0;          // the newest plan that was made of it
+    bool is_followed = false;  // by the governor
+  };
+
+  // The plan is the one in force, and no other is on its way to the step thread.
+  bool MayResample(PlanId plan_id) const;
+  void Resample(PlanId plan_id, const budget::SamplingGovernor::Decision& decision);
+  // Rank 0: asks all ranks if it is time, for this plan.
+  void AskForProposals(PlanId plan_id);
+  void OnProposals(PlanId plan_id, const std::vector<agree::RankAnswer>& answers);
+  // The window that came from these bytes, unless it is about to end; null: there is none.
+  const MachinePlan* WindowFrom(const std::string& sha256) const;
+  PlanId IdForAgreed() const;
+  void ReportAgreed(const std::string& text, bool is_first);
+
+  const RunMode mode_;
+  step::DataPlane* const data_plane_;
+  drain::StatusBoard* const board_;
+  PlanController* const controller_;
+  PlanRegistry& plans_;
+  const MachineState& state_;
+  EditPipeline* const pipeline_;
+  journal::RunJournal* const journal_;
+  EditReporter* const reports_;
+  budget::BudgetKeeper budget_;
+  budget::AskingPace pace_;
+  PlanId in_slot_ = 0;  // the newest plan of the budget that was put there; 0: a newer change came
+  std::optional<AgreedSampling> agreed_;
+  bool is_stopped_ = false;
+};
+
+}  // namespace stepwatch::reload
