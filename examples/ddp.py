@@ -1,4 +1,4 @@
-"""Train a small GPT on several processes, watched through one config.json that is edited in mid-run.
+"""Train a small GPT on several processes, watched through one config.json that is edited during the run.
 
     python examples/ddp.py                                    # starts two processes
     torchrun --nproc-per-node 2 examples/ddp.py               # or starts as a torchrun job
@@ -139,7 +139,7 @@ def free_port() -> int:
 def main() -> None:
     """Parse the command line; train as a rank of a job, or start the processes of one."""
     parser = argparse.ArgumentParser(
-        description="Trains a small GPT on several processes, watched through one config.json, edited in mid-run.",
+        description="Trains a small GPT on several processes, watched through one config.json, edited during the run.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--steps", type=int, default=120, help="optimizer steps")

@@ -42,9 +42,9 @@ struct TemporaryName {
   int pid = 0;
   uint64_t started = 0;
 };
-// None: not the name of a temporary file beside `target`.
+// Returns none unless this is the name of a temporary file beside `target`.
 std::optional<TemporaryName> ParseTemporaryName(const std::string& target, std::string_view name);
-// None: unknown from here.
+// Returns none if that is unknown from here.
 std::optional<bool> IsWriterRunning(const TemporaryName& name);
 
 // Parsed name of a displaced file: the text to replace, and ours.
@@ -58,7 +58,7 @@ struct DisplacedName {
 int NameDisplaced(base::FileSystem& files, const std::string& target, const DisplacedName& texts, std::string* path);
 // The same as a second name (hard link) of the target itself.
 int LinkDisplaced(base::FileSystem& files, const std::string& target, const DisplacedName& texts, std::string* path);
-// None: not the name of a file displaced from `target`.
+// Returns none unless this is the name of a file displaced from `target`.
 std::optional<DisplacedName> ParseDisplacedName(const std::string& target, std::string_view name);
 
 // Moves `path` to a free name `.<name>.stepwatch-conflict-<local time>` beside `target`, for bytes that must not be
