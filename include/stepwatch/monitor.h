@@ -131,7 +131,7 @@ class Monitor {
   // Reports numbers of a step: the running one, or `step`, which may be over (for numbers that are known only after
   // optimizer.step). Programs that watch the run read them (docs/formats/beats.md). Any thread, also inside a step:
   // a few stores per number, no lock, no allocation. Empty, too long and reserved names, and numbers beyond a full
-  // queue, are dropped and counted. Without a control socket (Options::control socket) numbers and checkpoints are
+  // queue, are dropped and counted. Without a control socket (Options::control_socket) numbers and checkpoints are
   // discarded.
   void Report(const ReportedNumber* numbers, size_t count, int64_t step = kStepInProgress) noexcept;
   void Report(std::initializer_list<ReportedNumber> numbers, int64_t step = kStepInProgress) noexcept {
