@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/catch.h"
 #include "tests/front_ends/shared/side.h"
 
 namespace stepwatch::tests {

@@ -10,6 +10,7 @@
 #include "front_ends/shared/call_gradients.h"
 #include "front_ends/shared/reporter.h"
 #include "front_ends/shared/structure.h"
+#include "tests/catch.h"
 #include "tests/front_ends/shared/text_recorder.h"
 
 namespace stepwatch::tests {

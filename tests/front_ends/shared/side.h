@@ -1,5 +1,5 @@
 // `Side`, the front end over whose tensors the tests of what front ends share are compiled: that of LibTorch in a
-// program that links it, and one of numbers elsewhere.
+// program that links it, and one of numbers elsewhere. Brings Catch2.
 #pragma once
 
 #ifdef STEPWATCH_TEST_LIBTORCH

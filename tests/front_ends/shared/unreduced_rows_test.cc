@@ -5,7 +5,6 @@
 #include <string>
 
 #include "front_ends/shared/update_counter.h"
-#include "tests/catch.h"
 #include "tests/front_ends/shared/side.h"
 
 namespace stepwatch::tests {
