@@ -34,6 +34,7 @@ bool IsBlank(const std::string& text) {
 
 constexpr size_t kChunkBytes = 64 << 10;
 
+// The lines of a file or of standard input, in bounded memory.
 class LineSource {
  public:
   // Longer lines are returned as their first `line_bytes_max` + 1 bytes.

@@ -12,7 +12,7 @@ namespace stepwatch::operations {
 namespace {
 
 // A process that is gone in any case: after a reboot its pid may belong to another process.
-constexpr ProcessRef kNobody{0, 0};
+constexpr ProcessRef kGoneProcess{0, 0};
 
 // An event of the process's own time may be older than a beat that was made of its pulse, which has the observer's.
 constexpr double kEventSeconds = 2;
@@ -71,7 +71,7 @@ void KnownProcesses::Watch(Entry* entry) {
   const ProcessRef process{entry->process.process.pid, entry->process.process.started};
   base::UniqueFd pidfd = *has_ended ? base::UniqueFd() : OpenPidfd(process, files_);
   entry->end = std::make_shared<ProcessEnd>(
-      loop_, std::move(pidfd), *has_ended ? kNobody : process, [this, known = entry->process] { on_end_(known); },
+      loop_, std::move(pidfd), *has_ended ? kGoneProcess : process, [this, known = entry->process] { on_end_(known); },
       files_);
   entry->end->Start();
 }

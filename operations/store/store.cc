@@ -29,24 +29,18 @@ void AddLine(const StoredLine& line, Chunk* chunk) {
   chunk->text.append(std::to_string(line.number)).append("\t").append(line.json).append("\n");
 }
 
-inline constexpr int64_t kStoreVersion = 2;
+constexpr int64_t kStoreVersion = 2;
 
 // A table of the store, and an order in which its rows are found one by one.
 struct StoreTable {
   const char* name;
   const char* order;
 };
-inline constexpr StoreTable kStoreTables[] = {
+constexpr StoreTable kStoreTables[] = {
     {"incidents", "id"}, {"changes", "number"}, {"acknowledgements", "rowid"},
     {"silences", "id"},  {"runs", "id"},        {"processes", "key"},
     {"begins", "run"},   {"lines", "id"},       {"series", "run, name, step_first"},
 };
-
-// Makes the tables in an empty database, and those that an earlier version has not. kUnsupported: a later version of
-// Stepwatch has written it, or another program; nothing is changed then.
-Status PrepareTables(database::Database* database);
-// kInvalid: a table is not there, or has other columns than this version's.
-Status CheckTables(database::Database* database);
 
 constexpr int64_t kApplicationId = 0x53575354;  // "SWST"
 
@@ -81,7 +75,7 @@ std::string Pragma(const char* name, int64_t value) {
   return std::string("PRAGMA ") + name + " = " + std::to_string(value) + ";";
 }
 
-Status MakeTables(database::Database* database) {
+Status MakeTables(Database* database) {
   // Deleted pages are returned to the file system a few at a time. Must be set before there is a table.
   Status status = database->Execute("PRAGMA auto_vacuum = INCREMENTAL");
   if (!status.ok()) return status;
@@ -89,7 +83,9 @@ Status MakeTables(database::Database* database) {
                            Pragma("user_version", kStoreVersion) + kTables + kTablesSince2 + kProofs + "COMMIT;");
 }
 
-Status PrepareTables(database::Database* database) {
+// Makes the tables in an empty database, and those that an earlier version lacks. kUnsupported: a later version of
+// Stepwatch or another program wrote it; it is unchanged then.
+Status PrepareTables(Database* database) {
   const Result<int64_t> application = database->Ask("PRAGMA application_id");
   if (!application.ok()) return application.status();
   const Result<int64_t> version = database->Ask("PRAGMA user_version");
@@ -108,7 +104,8 @@ Status PrepareTables(database::Database* database) {
                            "COMMIT;");
 }
 
-Status CheckTables(database::Database* database) {
+// kInvalid: a table is missing, or has other columns than this version's.
+Status CheckTables(Database* database) {
   for (const char* sql :
        {"SELECT id, run, t_last, bytes, text FROM lines LIMIT 1",
         "SELECT id, ended, heard_t, summary FROM runs LIMIT 1", "SELECT run, number, t, json FROM begins LIMIT 1",

@@ -23,6 +23,7 @@ std::optional<double> NumberOfKey(std::string_view text, std::string_view key);
 // The avg10 of "some" in the text of /proc/pressure/memory.
 std::optional<double> SomeAvg10(std::string_view text);
 
+// The memory of the cgroup of a process: of a container, a job of Slurm, a systemd unit.
 struct CgroupMemory {
   std::optional<double> oom_kill;  // processes of this cgroup killed for memory
   std::optional<double> current_bytes;
@@ -39,8 +40,9 @@ CgroupMemory ReadCgroupMemory(const std::string& directory, base::FileSystem& fi
 // Pure: of the texts of /proc/PID/cgroup and /proc/self/mountinfo.
 std::string CgroupDirectoryIn(std::string_view cgroup, std::string_view mountinfo);
 
-// Kills in the run's own cgroups count. Those of other jobs of the host do not, unless a cgroup of the run cannot be
-// read: it may have been removed with the process that was killed, and then the host's count is all there is.
+// Counts the processes of one run that were killed for memory on this host. Pure. Kills in the run's own cgroups count.
+// Those of other jobs of the host do not, unless a cgroup of the run cannot be read: it may have been removed with the
+// process that was killed, and then the host's count is all there is.
 class OomCounter {
  public:
   // `host`: of the whole host. `cgroups`: of each cgroup of the run by its directory; nothing: it cannot be read. A

@@ -11,7 +11,7 @@ namespace stepwatch::testing {
 
 class FakeProc : public base::FileSystemWrapper {
  public:
-  // What the file at this absolute path holds.
+  // Sets the content of the file at this absolute path.
   void Set(const std::string& path, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(directory_.path() + path).parent_path());
     WriteInPlace(directory_.path() + path, text);

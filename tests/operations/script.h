@@ -1,4 +1,4 @@
-// A run that a test tells line by line, and what an observer makes of it.
+// A run that a test writes line by line, and the incidents that an observer makes of it.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ struct Script {
     lines.push_back(EventLine(t, std::move(event), rank));
     return *this;
   }
-  // Beats that tell of no new step.
+  // Beats without a new step.
   Script& Wait(double seconds, const std::vector<int64_t>& silent = {}, RunPhase phase = RunPhase::kTrain) {
     for (const double end = t + seconds; t < end;) {
       t += 1;

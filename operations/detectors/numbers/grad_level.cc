@@ -159,8 +159,8 @@ void GradLevelDetector::WatchCollapse(const StepRow& row, double log_norm, Findi
     return;
   }
   // A step that only accumulates gradients may report a norm of zero: that is no level.
-  const bool is_nought = row.Min() == 0 && !IsRounding(0);
-  if (is_known ? log_norm >= limit || IsRounding(row.Min()) : !is_nought) {
+  const bool is_zero = row.Min() == 0 && !IsRounding(0);
+  if (is_known ? log_norm >= limit || IsRounding(row.Min()) : !is_zero) {
     EndLow();
     last_good_step_ = row.step;
     if (is_known && log_norm < limit) return;

@@ -35,7 +35,7 @@ constexpr double kOwnFollow = 0.1;
 constexpr double kOwnShare = 0.6;           // of a slowdown: if own times rise by that, all ranks are slow
 constexpr double kOwnFar = 1.12;            // above the middle of its peers: it may be a straggler
 constexpr double kStragglerRounds = 20;     // for so long it may be found to be one
-constexpr double kNobodyRounds = 4;         // for so long a rank may show itself
+constexpr double kNoneFarRounds = 4;        // for so long a rank may show itself
 constexpr int64_t kTokenBlocksMissing = 2;  // and tokens are still reported as a rule
 constexpr double kHiccup = 3;  // a wait that is so many times as long as the others of its block is left out
 
@@ -169,7 +169,7 @@ double ThroughputDropDetector::HoldSeconds(const RunState& run, double ratio) co
   const bool is_one_far =
       std::any_of(own_seconds_.begin(), own_seconds_.end(), [&](float seconds) { return seconds >= kOwnFar * own; });
   const double round = std::max({1.0, run.pace().beat_seconds, run.pace().StepSeconds()});
-  return (is_one_far ? kStragglerRounds : kNobodyRounds) * round;
+  return (is_one_far ? kStragglerRounds : kNoneFarRounds) * round;
 }
 
 bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {

@@ -1,4 +1,4 @@
-// What words, samples and signals say of a process that fails.
+// Causes of failed processes, by exceptions, samples and signals.
 
 #include "operations/detectors/life/exception_words.h"
 #include "tests/catch.h"

@@ -10,14 +10,14 @@
 namespace stepwatch::operations {
 namespace {
 
-// Of standard deviation 1, the same on every machine.
+// Noise of standard deviation 1, the same on every machine.
 double NoiseOf(std::mt19937_64* random) {
   double sum = 0;
   for (int i = 0; i < 12; ++i) sum += static_cast<double>((*random)() >> 11) / 9007199254740992.0;
   return sum - 6;
 }
 
-// What opens in a run of one rank whose loss and norm at each step are those.
+// The changes of a run of one rank with this loss and norm at each step.
 std::vector<Incident> ChangesWith(int64_t steps, const std::function<double(int64_t)>& loss,
                                   const std::function<double(int64_t)>& norm) {
   Script script;
@@ -89,7 +89,7 @@ TEST_CASE("a loss that rises out of its noise, and goes on, has diverged") {
   CHECK(opened[0].since_step <= 220);
 }
 
-// Of one sample: of a normal distribution, or of batches of two kinds, in turn or by chance.
+// Noise of one sample: of a normal distribution, or of batches of two kinds, in turn or by chance.
 enum class Noisy { kNormal, kHeavyTail, kInTurn, kByChance };
 
 double FactorOf(Noisy kind, double noise, int64_t step, std::mt19937_64* random) {
@@ -176,7 +176,7 @@ TEST_CASE("a gradient norm that rises slowly has exploded at ten times its level
   CHECK(opened[0].opened_t < 0.5 * 205);
 }
 
-TEST_CASE("a norm that is written down with one decimal is nought before it has collapsed") {
+TEST_CASE("a norm that is written down with one decimal is zero before it has collapsed") {
   const auto loss = [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); };
   const auto opened_at = [&](double usual, double more) {
     const auto norm = [=](int64_t step) { return step >= 300 ? 0.0 : step % 7 == 0 ? usual + more : usual; };
@@ -288,7 +288,7 @@ TEST_CASE("a loss that is half higher in a warm-up of its learning rate is a spi
   CHECK(opened[0].since_step == 70);
 }
 
-TEST_CASE("a norm of nought between updates is no level, neither to fall to nor to rise from") {
+TEST_CASE("a norm of zero between updates is no level, neither to fall to nor to rise from") {
   const auto accumulates = [](int64_t step) { return step % 4 == 0 ? 1 + 0.05 * static_cast<double>(step % 7) : 0.0; };
   const auto even = [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); };
   CHECK(OpenedIn(ChangesWith(800, even, accumulates)).empty());
@@ -299,7 +299,7 @@ TEST_CASE("a norm of nought between updates is no level, neither to fall to nor 
   CHECK(opened[0].since_step == 400);
 }
 
-TEST_CASE("a norm that was never low has collapsed after four steps at nought") {
+TEST_CASE("a norm that was never low has collapsed after four steps at zero") {
   Script script;
   script.change = [](int64_t step, int64_t, Beat* beat) {
     if (step > 100) beat->grad_norm = 0;

@@ -169,7 +169,7 @@ TEST_CASE("a norm on which all ranks but one agree from the start, to the last d
   CHECK(opened[0].kind == IncidentKind::kRankDisagreement);
   CHECK(opened[0].ranks == std::vector<int64_t>{3});
 
-  // Ranks of a pipeline without the loss say nought.
+  // Ranks of a pipeline without the loss report zero.
   Script pipeline;
   pipeline.change = [](int64_t, int64_t rank, Beat* beat) { beat->loss = rank == 3 ? *beat->loss : 0; };
   CHECK(OpenedIn(Replay(pipeline.Train(200).lines)).empty());

@@ -140,7 +140,7 @@ TEST_CASE("a control socket is asked when something moved, and now and then if n
   CHECK(reporter.WantsBeats(100));
   reporter.OnAsked(100);
   CHECK_FALSE(reporter.WantsBeats(100.5));
-  CHECK(reporter.WantsBeats(101));  // without a pulse nobody knows whether anything moves
+  CHECK(reporter.WantsBeats(101));  // without a pulse any step may be new
   Lines lines;
   reporter.OnPulse(Look(1), 101, &lines);
   reporter.OnAsked(101);
@@ -160,7 +160,7 @@ TEST_CASE("a control socket that has more lines than one answer holds is asked a
   CHECK(job.reporter.WantsBeats(101));
   job.Answer(Page({BeatLine(100, 2)}, 3), 101);
   CHECK_FALSE(job.reporter.WantsBeats(101));
-  answer.next = 3;  // it says so, and gives none
+  answer.next = 3;  // it announces more, and returns none
   answer.newest = 9;
   answer.lines.clear();
   job.Answer(answer, 103);
@@ -210,7 +210,7 @@ TEST_CASE("a run that is over in a process that lives on is reported as ended, w
   PulseLook look = Look(4);
   look.end = EndReason::kError;
   job.reporter.OnPulse(look, 101.1, &job.lines);
-  CHECK_FALSE(job.reporter.HasLeft());  // the control socket may still tell it better
+  CHECK_FALSE(job.reporter.HasLeft());  // the control socket may still report more
   job.reporter.OnNoBeats();
   REQUIRE(job.reporter.HasLeft());
   const std::vector<LastWordLine> words = {

@@ -38,7 +38,7 @@ TEST_CASE("a directory that hangs delays the end of a process, and does not keep
   CHECK(found == std::vector<std::string>{"r1"});
   ends.Tick(13);
   CHECK(found == std::vector<std::string>{"r1", "r2"});
-  // It comes back, and says of nobody anything twice.
+  // It comes back, and no end is found twice.
   for (const auto& work : thread.held) work();
   loop.run_for(std::chrono::milliseconds(50));
   CHECK(found.size() == 2);

@@ -18,7 +18,7 @@ std::string Merged(const std::vector<ExpositionPage>& pages, size_t bytes_max = 
   return MergeExpositions(pages, 0, bytes_max);
 }
 
-// Without what the page says of itself.
+// The page without its own counts.
 std::string Samples(const std::vector<ExpositionPage>& pages) {
   const std::string text = Merged(pages);
   return text.substr(0, text.find("# HELP stepwatchd_jobs_scraped"));
@@ -195,7 +195,7 @@ TEST_CASE("a merged page of any pages has nothing to leave out, and its families
     const ParsedExposition parsed = ParseExposition(text);
     REQUIRE(parsed.samples_bad == 0);
     REQUIRE(parsed.families_bad == 0);
-    // A name of a histogram's part is no family of its own.
+    // The name of a part of a histogram is not a family of its own.
     for (const ExpositionFamily& family : parsed.families)
       for (const std::string_view ending : SampleEndings(family.type))
         REQUIRE_FALSE(Contains(text, "# TYPE " + family.name + std::string(ending) + " "));

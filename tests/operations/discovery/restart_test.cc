@@ -15,7 +15,7 @@ using testing::ServingJob;
 using testing::TemporaryDirectory;
 using testing::Watch;
 
-// What a discovery that is gone again has known.
+// The processes that an earlier discovery knew.
 std::vector<KnownProcess> KnownBefore(const TemporaryDirectory& directory) {
   Watch watch(directory);
   REQUIRE(watch.Sees("r1", "beat"));

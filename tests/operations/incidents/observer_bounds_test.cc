@@ -1,4 +1,4 @@
-// What an observer keeps of all runs together.
+// Bounds of an observer on all runs together.
 #include "tests/catch.h"
 #include "tests/operations/script.h"
 

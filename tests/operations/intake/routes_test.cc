@@ -78,7 +78,7 @@ TEST_CASE("a service that is behind rejects lines for some seconds") {
   CHECK(later.retry_after > 0);
   CHECK(later.body.find("too many lines waiting") != std::string::npos);
   CHECK(service.taken == 0);
-  // Who asks what there is has his answer all the same.
+  // Requests that only read are still answered.
   CHECK(Ask(&service, "GET", "/v1/runs", "").status == 200);
 
   service.is_behind = false;
@@ -128,16 +128,16 @@ TEST_CASE("of those who have not shown the token to stepwatchd few are kept, and
   };
   CHECK(testing::Eventually([&] { return shown_out() >= 17; }));
   CHECK(intake.connections() == 3);
-  sockets::RawClient guest(tcp);
+  sockets::RawClient client(tcp);
   REQUIRE(
-      guest.Send("GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + sockets::kToken + "\r\n\r\n"));
+      client.Send("GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + sockets::kToken + "\r\n\r\n"));
   CHECK(testing::Eventually([&] {
     loop.restart();
     loop.poll();
-    pollfd answer{guest.fd(), POLLIN, 0};
+    pollfd answer{client.fd(), POLLIN, 0};
     return ::poll(&answer, 1, 0) == 1;
   }));
-  CHECK(guest.ReceiveUntil("\r\n").starts_with("HTTP/1.1 200"));
+  CHECK(client.ReceiveUntil("\r\n").starts_with("HTTP/1.1 200"));
   intake.Close();
   loop.restart();
   loop.poll();

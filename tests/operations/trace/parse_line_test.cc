@@ -1,4 +1,4 @@
-// Lines of a trace in both directions, and what is said of those that cannot be used.
+// Lines of a trace in both directions, and the errors of invalid ones.
 
 #include "operations/trace/parse_line.h"
 
