@@ -112,7 +112,7 @@ using Crowd = std::function<void(const std::string& path, const std::atomic<bool
 void NeverRead(const std::string& path, const std::atomic<bool>& ends) {
   while (!ends) {
     const base::UniqueFd fd = Visit(path);
-    while (!ends && Say(fd.get(), kQuestion)) {
+    while (!ends && Send(fd.get(), kQuestion)) {
     }
     (void)::poll(nullptr, 0, 100);
   }
@@ -123,7 +123,7 @@ void SayAByteNowAndThen(const std::string& path, const std::atomic<bool>& ends) 
     std::vector<base::UniqueFd> visitors;
     for (int i = 0; i < kSlowVisitors; ++i) visitors.push_back(Visit(path));
     for (size_t byte = 0; byte < kQuestion.size() && !ends; ++byte) {
-      for (const base::UniqueFd& visitor : visitors) (void)Say(visitor.get(), {kQuestion[byte]});
+      for (const base::UniqueFd& visitor : visitors) (void)Send(visitor.get(), {kQuestion[byte]});
       for (int i = 0; i < 20 && !ends; ++i) (void)::poll(nullptr, 0, 50);
     }
   }
@@ -138,7 +138,7 @@ void AskTenThousandThings(const std::string& path, const std::atomic<bool>& ends
          one.events = asked < kQuestions ? POLLIN | POLLOUT : POLLIN) {
       if (::poll(&one, 1, 100) <= 0) break;  // all is answered
       if ((one.revents & POLLIN) != 0 && ::recv(fd.get(), heard, sizeof heard, MSG_DONTWAIT) <= 0) break;
-      if ((one.revents & POLLOUT) != 0) asked += Say(fd.get(), kQuestion) ? 1 : 0;
+      if ((one.revents & POLLOUT) != 0) asked += Send(fd.get(), kQuestion) ? 1 : 0;
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "src/base/unforked_fd.h"
 #include "stepwatch/status.h"
@@ -22,7 +23,7 @@ class Acceptor {
   // Ends a connection that nobody misses; false: there is none.
   using MakeRoom = std::function<bool()>;
 
-  // The context runs nothing any more when the entrance is destroyed.
+  // The context outlives it.
   Acceptor(boost::asio::io_context& context, OnConnection on_connection, MakeRoom make_room = {})
       : acceptor_(context),
         pause_(context),
@@ -32,7 +33,7 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // `listening` stays the caller's, who closes it after the entrance.
+  // `listening` stays the caller's, who closes it after the acceptor.
   Status Open(int listening);
   void Close();
 
@@ -45,7 +46,8 @@ class Acceptor {
   boost::asio::steady_timer pause_;
   const OnConnection on_connection_;
   const MakeRoom make_room_;
-  uint64_t opening_ = 0;  // a wait that ended just before the entrance was closed finds another number
+  // A wait that ended just before the acceptor was closed finds that this has expired.
+  std::shared_ptr<const void> opening_;
 };
 
 // How many descriptors this process shall have free, whoever comes: a quarter of its limit, and not more than 64.
