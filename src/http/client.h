@@ -8,15 +8,22 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "src/base/file.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::http {
 
-// What a monitor has answered, whatever the answer is.
+// What a server has answered, whatever the answer is.
 struct Reply {
   int status = 0;  // 200, 404, ...
   std::string body;
+};
+// With the descriptors that came with its first byte.
+struct DescribedReply {
+  Reply reply;
+  std::vector<base::UniqueFd> descriptors;
 };
 
 struct ClientRequest {
@@ -45,6 +52,10 @@ class Client {
   Result<Reply> Get(const std::string& target, std::chrono::milliseconds time = kUsualTime) const {
     return Ask("GET", target, "", time);
   }
+
+  // Likewise. Accepts at most `count` descriptors with the answer, and a body of `bytes_max`.
+  Result<DescribedReply> AskForDescriptors(const ClientRequest& question, size_t count, uint64_t bytes_max,
+                                           std::chrono::milliseconds time = kUsualTime) const;
 
   // Calls `on_event` with the data of each event that is newer than `after`, JSON on one line, until it returns false
   // or the other end closes the connection: both are Ok. `name` is that of the event: "applied", "gap". kInvalid: the
