@@ -1,45 +1,15 @@
 #include "controller/control_socket/pulse_client.h"
 
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/http/client_stream.h"
 #include "src/json/json.h"
 
 namespace stepwatch::control_socket {
 namespace {
 
-namespace beast = boost::beast;
-
 constexpr size_t kDescriptors = 2;
 constexpr uint64_t kPulseReplyBytesMax = uint64_t{64} << 10;
-
-struct PulseReply {
-  http::Reply reply;
-  std::vector<base::UniqueFd> descriptors;
-};
-
-Result<PulseReply> AskForPulse(const std::string& path, std::optional<uid_t> trusted, std::chrono::milliseconds time) {
-  auto connected = http::ConnectTo(path, trusted, http::ClientStream::Clock::now() + time);
-  if (!connected.ok()) return connected.status();
-  http::ClientStream& stream = connected.value();
-  stream.KeepDescriptors(kDescriptors);
-  const auto request = http::MakeRequest<beast::http::empty_body>(beast::http::verb::get, "/v1/pulse");
-  boost::system::error_code unsent, error;
-  beast::http::write(stream, request, unsent);
-  boost::beast::flat_buffer buffer;
-  beast::http::response_parser<beast::http::string_body> parser;
-  parser.body_limit(kPulseReplyBytesMax);
-  beast::http::read(stream, buffer, parser, error);
-  if (error) return http::NoAnswer(path, unsent ? unsent : error);
-  return PulseReply{{static_cast<int>(parser.get().result_int()), std::move(parser.get().body())},
-                    stream.TakeDescriptors()};
-}
 
 uint32_t GenerationIn(const std::string& body_untrusted) {
   const Result<Json> json = json::Parse(body_untrusted);
@@ -77,7 +47,9 @@ bool PulseView::IsOutdated() const {
 
 Result<PulseView> FetchPulse(const std::string& socket_path, std::optional<uid_t> trusted,
                              std::chrono::milliseconds time) {
-  Result<PulseReply> asked = AskForPulse(socket_path, trusted, time);
+  Result<http::DescribedReply> asked =
+      http::Client(socket_path, trusted)
+          .AskForDescriptors({"GET", "/v1/pulse", "", "", ""}, kDescriptors, kPulseReplyBytesMax, time);
   if (!asked.ok()) return asked.status();
   const http::Reply& reply = asked.value().reply;
   std::vector<base::UniqueFd>& descriptors = asked.value().descriptors;

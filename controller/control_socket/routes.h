@@ -10,6 +10,7 @@
 
 #include "controller/control_socket/job.h"
 #include "src/http/answers.h"
+#include "src/http/handler.h"
 #include "src/sockets/peer.h"
 
 namespace stepwatch::control_socket {
@@ -28,8 +29,7 @@ struct Request {
   int from_rank = -1;  // whose control socket has taken and checked it, and handed it on; -1: this one
 };
 
-// Takes an answer when there is one: on any thread, once.
-using OnAnswer = std::function<void(const http::Answer&)>;
+using http::OnAnswer;
 
 struct Route {
   enum class Way : uint8_t {

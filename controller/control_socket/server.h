@@ -24,10 +24,10 @@ namespace stepwatch::control_socket {
 struct ServerOptions {
   std::vector<std::string> directories;  // see RuntimeDirectories
   http::Limits limits = {};
-  // Told, on the control socket's thread, why there is no socket: once, until there is one. It is tried again.
+  // Called on the control socket's thread with why there is no socket: once, until there is one. It is tried again.
   std::function<void(const std::string& why)> on_trouble = {};
-  // Told, on the control socket's thread, what else is worth knowing: TCP is open or cannot be, the readers' group is
-  // none.
+  // Called on the control socket's thread with what else is worth knowing: TCP is open or cannot be, the readers' group
+  // is none.
   std::function<void(const std::string& note)> on_note = {};
   std::string readers = {};  // the name or number of the group whose users may read; empty: there is none
   http::TcpOptions tcp = {};

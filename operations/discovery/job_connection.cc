@@ -2,11 +2,13 @@
 
 #include <sys/socket.h>
 
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/error.hpp>
 #include <boost/beast/http/error.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/write.hpp>
+#include <exception>
 #include <utility>
 
 #include "src/sockets/unix_address.h"
@@ -18,9 +20,11 @@
 namespace stepwatch::operations {
 namespace {
 
+namespace asio = boost::asio;
 namespace beast = boost::beast;
+using ErrorCode = http::ClientConnection::ErrorCode;
 
-constexpr size_t kHeaderBytesMax = 16 << 10;
+constexpr uint32_t kHeaderBytesMax = 16 << 10;
 
 base::UniqueFd PidfdOfPeer(int socket) {
   int pidfd = -1;
@@ -33,118 +37,76 @@ base::UniqueFd PidfdOfPeer(int socket) {
 
 void JobConnection::Get(const std::string& target, std::chrono::milliseconds time, size_t bytes_max, Done done) {
   done_ = std::move(done);
-  bytes_max_ = bytes_max;
-  request_ = {beast::http::verb::get, target, 11};
-  request_.set(beast::http::field::host, "stepwatch");
-  stream_.expires_after(time);
-  is_kept_ = is_connected_;
-  boost::asio::post(stream_.get_executor(), [self = shared_from_this()] {
-    if (!self->done_) return;
-    self->is_connected_ ? self->Write() : self->Connect();
-  });
+  connection_.SetDeadline(http::ClientConnection::Clock::now() + time);
+  asio::co_spawn(executor_, Converse(target, bytes_max, ++question_),
+                 [self = shared_from_this()](const std::exception_ptr& thrown) {
+                   if (thrown) std::rethrow_exception(thrown);
+                 });
 }
 
-void JobConnection::Connect() {
-  if (path_.size() > sockets::kSocketPathBytesMax)
-    return Finish(Status(StatusCode::kUnavailable, path_ + " is too long for the path of a socket"));
-  stream_.async_connect(boost::asio::local::stream_protocol::endpoint(path_),
-                        [self = shared_from_this()](const ErrorCode& error) { self->OnConnected(error); });
-}
-
-// Whoever listens could be somebody else, in a directory that is not what it was.
-void JobConnection::OnConnected(const ErrorCode& error) {
-  if (!done_) return;
-  if (error) return Fail(error);
-  const int socket = stream_.socket().native_handle();
-  const std::optional<sockets::Peer> peer = sockets::PeerOf(socket);
-  if (!sockets::IsTrustedServer(peer, trusted_)) {
-    Drop();
-    return Finish(Status(StatusCode::kUnavailable, path_ + " is served by another user" +
-                                                       (peer ? ", uid " + std::to_string(peer->uid) : "") +
-                                                       "; the request was not sent"));
+asio::awaitable<void> JobConnection::Converse(std::string target, size_t bytes_max, uint64_t question) {
+  co_await asio::post(executor_, asio::use_awaitable);
+  const auto request = http::ClientConnection::MakeMessage("GET", target);
+  bool is_kept = connection_.is_open();  // from an earlier question: the other end may have closed it since
+  while (IsAwaited(question)) {
+    Status connected;
+    if (!is_kept) connected = co_await Connect();
+    if (!IsAwaited(question)) co_return;
+    if (!connected.ok()) co_return Finish(std::move(connected));
+    http::ClientConnection::Received received =
+        co_await connection_.Ask(request, {kHeaderBytesMax, bytes_max, room_, 0});
+    if (!IsAwaited(question)) co_return;
+    const bool was_closed = received.unsent || received.error == beast::http::error::end_of_stream;
+    if (std::exchange(is_kept, false) && was_closed) continue;
+    if (!received.keeps_alive) connection_.Close();
+    // The share of the room lasts until the answer is taken.
+    co_return Finish(ReplyOf(&received, bytes_max));
   }
-  server_ = SocketServer{*peer, PidfdOfPeer(socket)};
-  is_connected_ = true;
-  Write();
 }
 
-void JobConnection::Write() {
-  beast::http::async_write(stream_, request_, [self = shared_from_this()](const ErrorCode& error, size_t) {
-    if (!self->done_) return;
-    if (!error) return self->Read();
-    if (!self->AskAgain()) self->Fail(error);
-  });
+asio::awaitable<Status> JobConnection::Connect() {
+  const std::optional<sockaddr_un> address = sockets::UnixAddress(path_);
+  if (!address) co_return Status(StatusCode::kUnavailable, path_ + " is too long for the path of a socket");
+  const ErrorCode error = co_await connection_.Connect(*address);
+  if (error) co_return Failure(error);
+  const std::optional<sockets::Peer> peer = sockets::PeerOf(connection_.fd());
+  Status trusted = http::CheckServer(path_, peer, trusted_);
+  if (!trusted.ok())
+    connection_.Close();
+  else
+    server_ = SocketServer{*peer, PidfdOfPeer(connection_.fd())};
+  co_return trusted;
 }
 
-void JobConnection::Read() {
-  buffer_.clear();
-  parser_.emplace();
-  parser_->header_limit(kHeaderBytesMax);
-  parser_->body_limit(bytes_max_);
-  beast::http::async_read_header(
-      stream_, buffer_, *parser_,
-      [self = shared_from_this()](const ErrorCode& error, size_t) { self->OnHeader(error); });
+Result<http::Reply> JobConnection::ReplyOf(http::ClientConnection::Received* received, size_t bytes_max) const {
+  if (received->bytes_without_room)
+    return Status(StatusCode::kExhausted, path_ + " returned " + std::to_string(*received->bytes_without_room) +
+                                              " bytes, more than the memory left for responses");
+  const ErrorCode error = received->unsent ? received->unsent : received->error;
+  if (error == beast::http::error::body_limit)
+    return Status(StatusCode::kExhausted, path_ + " returned more than " + std::to_string(bytes_max) + " bytes");
+  if (error) return Failure(error);
+  return std::move(received->reply);
 }
 
-void JobConnection::OnHeader(const ErrorCode& error) {
-  if (!done_ || error) return OnRead(error);
-  const uint64_t bytes = parser_->content_length().value_or(bytes_max_);
-  if (room_ && bytes > kSmallBytesMax && !(share_ = room_->Take(bytes))) {
-    Drop();
-    return Finish(Status(StatusCode::kExhausted, path_ + " returned " + std::to_string(bytes) +
-                                                     " bytes, more than the memory left for responses"));
-  }
-  beast::http::async_read(stream_, buffer_, *parser_,
-                          [self = shared_from_this()](const ErrorCode& failed, size_t) { self->OnRead(failed); });
-}
-
-void JobConnection::OnRead(const ErrorCode& error) {
-  if (!done_) return;
-  if (error == beast::http::error::end_of_stream && AskAgain()) return;
-  if (error) return Fail(error);
-  http::Reply reply{static_cast<int>(parser_->get().result_int()), std::move(parser_->get().body())};
-  if (!parser_->keep_alive()) Drop();
-  Finish(std::move(reply));
-}
-
-bool JobConnection::AskAgain() {
-  if (!std::exchange(is_kept_, false)) return false;
-  Drop();
-  Connect();
-  return true;
-}
-
-void JobConnection::Fail(const ErrorCode& error) {
-  Drop();
-  const bool is_deaf =
-      error == boost::asio::error::connection_refused || error == boost::system::errc::no_such_file_or_directory;
-  const StatusCode code = is_deaf                                   ? StatusCode::kNotFound
-                          : error == boost::beast::error::timeout   ? StatusCode::kTimedOut
-                          : error == beast::http::error::body_limit ? StatusCode::kExhausted
-                                                                    : StatusCode::kUnavailable;
-  if (code == StatusCode::kExhausted)
-    return Finish(Status(code, path_ + " returned more than " + std::to_string(bytes_max_) + " bytes"));
-  Finish(Status(code, path_ + " has not answered: " + error.message()));
+Status JobConnection::Failure(const ErrorCode& error) const {
+  const bool nobody_listens =
+      error == asio::error::connection_refused || error == boost::system::errc::no_such_file_or_directory;
+  const StatusCode code = nobody_listens                   ? StatusCode::kNotFound
+                          : error == beast::error::timeout ? StatusCode::kTimedOut
+                                                           : StatusCode::kUnavailable;
+  return Status(code, path_ + " has not answered: " + error.message());
 }
 
 void JobConnection::Finish(Result<http::Reply> result) {
-  stream_.expires_never();
-  parser_.reset();
-  buffer_ = {};
-  // Until the answer is taken, its bytes are there.
-  const auto share = std::exchange(share_, std::nullopt);
-  if (done_) std::exchange(done_, nullptr)(std::move(result));
-}
-
-void JobConnection::Drop() {
-  is_connected_ = false;
-  ErrorCode ignored;
-  stream_.socket().close(ignored);
+  connection_.ClearDeadline();
+  std::exchange(done_, nullptr)(std::move(result));
 }
 
 void JobConnection::Close() {
   done_ = nullptr;
-  Drop();
+  connection_.ClearDeadline();
+  connection_.Close();
 }
 
 base::UniqueFd JobConnection::TakePidfd() {

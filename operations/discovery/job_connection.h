@@ -1,15 +1,10 @@
 // A connection to the control socket of a job, on the loop: it waits for nobody.
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/beast/core/basic_stream.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/message.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +13,7 @@
 #include "src/base/byte_room.h"
 #include "src/base/file.h"
 #include "src/http/client.h"
+#include "src/http/client_connection.h"
 #include "src/sockets/peer.h"
 #include "stepwatch/status.h"
 
@@ -36,14 +32,15 @@ class JobConnection : public std::enable_shared_from_this<JobConnection> {
  public:
   using Done = std::function<void(Result<http::Reply>)>;
 
-  // An answer that has more takes its bytes from `room`.
-  static constexpr size_t kSmallBytesMax = size_t{64} << 10;
-
   // `trusted`: see http::Client. `room`: what the large answers of all connections may have at one time; nothing:
   // anything.
   JobConnection(boost::asio::io_context& loop, std::string path, std::optional<uid_t> trusted,
                 std::optional<base::ByteRoom> room = {})
-      : path_(std::move(path)), trusted_(trusted), room_(std::move(room)), stream_(loop) {}
+      : path_(std::move(path)),
+        trusted_(trusted),
+        room_(std::move(room)),
+        executor_(loop.get_executor()),
+        connection_(executor_) {}
 
   // GET. Calls `done` once, from the loop, and never from here; not at all after Close. kNotFound: nobody listens
   // there; kTimedOut; kExhausted: the answer has more than `bytes_max`, or more than there is room for; kUnavailable:
@@ -57,33 +54,20 @@ class JobConnection : public std::enable_shared_from_this<JobConnection> {
   base::UniqueFd TakePidfd();
 
  private:
-  using ErrorCode = boost::system::error_code;
-  using Stream = boost::beast::basic_stream<boost::asio::local::stream_protocol>;
-
-  void Connect();
-  void OnConnected(const ErrorCode& error);
-  void Write();
-  void Read();
-  void OnHeader(const ErrorCode& error);
-  void OnRead(const ErrorCode& error);
-  // A connection that was kept may have been closed by the other end since.
-  bool AskAgain();
-  void Fail(const ErrorCode& error);
+  boost::asio::awaitable<void> Converse(std::string target, size_t bytes_max, uint64_t question);
+  boost::asio::awaitable<Status> Connect();
+  bool IsAwaited(uint64_t question) const { return done_ && question_ == question; }
+  Result<http::Reply> ReplyOf(http::ClientConnection::Received* received, size_t bytes_max) const;
+  Status Failure(const http::ClientConnection::ErrorCode& error) const;
   void Finish(Result<http::Reply> result);
-  void Drop();
 
   const std::string path_;
   const std::optional<uid_t> trusted_;
-  std::optional<base::ByteRoom> room_;
-  Stream stream_;
+  const std::optional<base::ByteRoom> room_;
+  const boost::asio::any_io_executor executor_;
+  http::ClientConnection connection_;
   std::optional<SocketServer> server_;
-  bool is_connected_ = false;
-  bool is_kept_ = false;  // from an earlier question
-  boost::beast::http::request<boost::beast::http::empty_body> request_;
-  std::optional<boost::beast::http::response_parser<boost::beast::http::string_body>> parser_;
-  boost::beast::flat_buffer buffer_;
-  std::optional<base::ByteRoom::Share> share_;
-  size_t bytes_max_ = 0;
+  uint64_t question_ = 0;  // a coroutine that was closed finds another number
   Done done_;
 };
 

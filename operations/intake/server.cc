@@ -1,232 +1,176 @@
 #include "operations/intake/server.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <map>
+#include <charconv>
 #include <optional>
 #include <utility>
-#include <vector>
 
-#include "operations/intake/session.h"
+#include "operations/intake/routes.h"
+#include "src/base/byte_room.h"
 #include "src/base/file.h"
-#include "src/http/tcp_endpoint.h"
-#include "src/http/tcp_gate.h"
-#include "src/sockets/acceptor.h"
+#include "src/http/handler.h"
+#include "src/http/server.h"
 #include "src/sockets/peer.h"
 #include "src/sockets/runtime_directory.h"
-#include "src/sockets/tcp_listener.h"
 #include "src/sockets/unix_listener.h"
+#include "stepwatch/version.h"
 
 namespace stepwatch::operations {
 namespace {
 
-constexpr std::string_view kBusy =
-    "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+// Of all large bodies at one time.
+constexpr size_t kBodiesBytesMax = size_t{64} << 20;
 
-enum class Sort : uint8_t { kOwner, kOtherUser, kNetwork };
+// Events after the one that the reader names; without a number, what comes from now on.
+http::EventSource EventsFor(const http::Head& head_untrusted, Service* service) {
+  int64_t last = service->book().number_last();
+  const std::string text = http::FieldOf(head_untrusted, "Last-Event-ID");
+  int64_t number = 0;
+  const bool is_number = std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc();
+  if (is_number && number >= 0 && number <= last) last = number;
+  return [service, last]() mutable -> std::optional<std::string> { return EventTextAfter(&last, service); };
+}
+
+http::Response Perform(Service* service, http::Request sent, const http::OnAnswer& then) {
+  http::Response response;
+  IntakeRequest request{std::string(sent.head.method_string()), std::string(sent.head.target()), std::move(sent.body),
+                        http::FieldOf(sent.head, "Stepwatch-Sent"), sent.caller.access == sockets::Access::kAll};
+  if (IsEventStream(request.method, request.target)) {
+    response.events = EventsFor(sent.head, service);
+    return response;
+  }
+  response.on_timeout = [] { return http::Busy("stepwatchd did not respond in time; try again"); };
+  AnswerIntake(request, service, then);
+  return response;
+}
+
+class IntakeHandler final : public http::Handler {
+ public:
+  explicit IntakeHandler(Service* service) : service_(service) {}
+
+  // A request is judged when it is whole.
+  http::Verdict Accept(const http::Head&, const http::Caller&, const http::Answer*) override {
+    return {std::nullopt, [service = service_](http::Request sent, const http::OnAnswer& then) {
+              return Perform(service, std::move(sent), then);
+            }};
+  }
+  http::Answer WhenFull(size_t) override {
+    http::Answer answer = http::Busy("");
+    answer.body.clear();
+    return answer;
+  }
+  std::optional<http::Answer> WhenForbidden(const sockets::Admission&) override { return std::nullopt; }
+  http::Answer WhenBodiesFull() override {
+    service_->CountLeftOut();
+    return http::Busy("stepwatchd is reading other large bodies; try again in a second");
+  }
+
+ private:
+  Service* const service_;
+};
 
 }  // namespace
 
 http::Limits IntakeOptions::UsualLimits() {
   http::Limits limits;
   limits.body_bytes = uint64_t{8} << 20;
+  // Who may only read has nothing to send.
+  limits.reader_body_bytes = uint64_t{64} << 10;
   return limits;
 }
 
-class Intake::Core : public std::enable_shared_from_this<Core> {
+class Intake::Core {
  public:
   Core(boost::asio::io_context& loop, IntakeOptions options, Service* service)
-      : loop_(loop), options_(std::move(options)), around_{service, options_.limits, &room_} {}
+      : options_(std::move(options)), handler_(service), http_(loop, HttpOptions(), &handler_) {}
 
   Status Open();
   void Tick();
-  void Close();
   void SetTcp(http::TcpOptions tcp);
-  void Wake();
-
-  const sockets::UnixListener& listener() const { return listener_; }
-  std::string tcp_address() const { return tcp_ ? tcp_->address() : ""; }
-  size_t connections() const { return guests_.size(); }
+  http::Server& http() { return http_; }
 
  private:
-  struct Guest {
-    std::shared_ptr<IntakeSession> session;
-    Sort sort = Sort::kOwner;
-    const http::TcpGate* gate = nullptr;
-    uint64_t number = 0;   // the order in which they came
-    bool is_shed = false;  // and about to end
-  };
-  // A control socket that was closed for another: connections that are about to end still ask its gate, and what its
-  // entrance waited for is told to it on the way out.
-  struct RetiredEndpoint {
-    std::unique_ptr<http::TcpEndpoint> server;
-    bool was_seen = false;  // by a tick, before which all of the latter was told
-  };
+  http::ServerOptions HttpOptions();
+  Result<sockets::UnixListener> Bind(sockets::Admission* admission) const;
+  Result<std::string> FindPath(const sockets::Admission& admission) const;
+  Status FindReaders(sockets::Admission* admission) const;
 
-  Result<std::string> FindPath();
-  Status FindReaders();
-  void AdmitPeer(const base::UnforkedFd& fd);
-  void Admit(const base::UnforkedFd& fd, IntakeSession::Caller caller, Sort sort);
-  // Of those who have not shown the token there are few: the oldest goes.
-  void ShedStranger();
-  void EndAll(std::optional<Sort> sort);
-  void FreeRetired();
-
-  boost::asio::io_context& loop_;
-  IntakeOptions options_;
-  base::ByteRoom room_{size_t{64} << 20};
-  const IntakeSession::Around around_;
-  sockets::Admission admission_{::geteuid(), std::nullopt, sockets::OverflowUid(), sockets::OverflowGid()};
-  sockets::UnixListener listener_;
-  sockets::Acceptor entrance_{loop_, [this](base::UnforkedFd fd) { AdmitPeer(fd); }};
-  std::unique_ptr<http::TcpEndpoint> tcp_;
-  std::vector<RetiredEndpoint> retired_;
-  std::map<IntakeSession*, Guest> guests_;
-  uint64_t guests_in_all_ = 0;
-  bool trouble_told_ = false;
+  const IntakeOptions options_;
+  // Expires with it: what is answered afterwards has nobody to go to.
+  const std::shared_ptr<const void> owner_ = std::make_shared<char>();
+  IntakeHandler handler_;
+  http::Server http_;
+  bool has_tcp_ = false;
+  bool trouble_reported_ = false;
 };
 
-Status Intake::Core::FindReaders() {
-  if (options_.readers.empty() || admission_.readers) return Status();
+http::ServerOptions Intake::Core::HttpOptions() {
+  http::ServerOptions http;
+  http.bind = [this](sockets::Admission* admission) { return Bind(admission); };
+  http.is_in_place = [](const sockets::UnixListener& listener) { return listener.IsInPlace(); };
+  http.name = std::string("stepwatchd/") + kVersion;
+  http.heartbeat = ": stepwatchd is running\n\n";
+  http.limits = options_.limits;
+  http.bodies = base::ByteRoom(kBodiesBytesMax);
+  http.owner = owner_;
+  http.on_note = options_.on_note;
+  return http;
+}
+
+Status Intake::Core::FindReaders(sockets::Admission* admission) const {
+  if (options_.readers.empty() || admission->readers) return Status();
   const Result<gid_t> group = sockets::FindGroup(options_.readers);
   if (!group.ok()) return group.status();
-  if (group.value() == admission_.overflow_gid)
+  if (group.value() == admission->overflow_gid)
     return Status(StatusCode::kUnavailable, "the readers' group cannot be identified in this user namespace");
-  admission_.readers = group.value();
+  admission->readers = group.value();
   return Status();
 }
 
-Result<std::string> Intake::Core::FindPath() {
+Result<std::string> Intake::Core::FindPath(const sockets::Admission& admission) const {
   std::string directory = options_.socket.empty() ? "" : base::DirectoryOf(options_.socket);
   if (directory.empty()) {
     Result<std::string> found =
-        sockets::OpenRuntimeDirectory(sockets::RuntimeDirectories(admission_.owner), admission_.owner);
+        sockets::OpenRuntimeDirectory(sockets::RuntimeDirectories(admission.owner), admission.owner);
     if (!found.ok()) return found;
     directory = std::move(found).value();
-  } else if (const Status checked = sockets::CheckRuntimeDirectory(directory, admission_.owner); !checked.ok()) {
+  } else if (const Status checked = sockets::CheckRuntimeDirectory(directory, admission.owner); !checked.ok()) {
     return checked;
   }
-  if (admission_.readers)
-    if (Status shared = sockets::LetGroupThrough(*admission_.readers, directory); !shared.ok()) return shared;
+  if (admission.readers)
+    if (Status shared = sockets::LetGroupThrough(*admission.readers, directory); !shared.ok()) return shared;
   return options_.socket.empty() ? base::JoinPath(directory, kSocketName) : options_.socket;
 }
 
-Status Intake::Core::Open() {
-  entrance_.Close();
-  listener_.Close();
-  if (Status readers = FindReaders(); !readers.ok()) return readers;
-  const Result<std::string> path = FindPath();
+Result<sockets::UnixListener> Intake::Core::Bind(sockets::Admission* admission) const {
+  if (Status readers = FindReaders(admission); !readers.ok()) return readers;
+  const Result<std::string> path = FindPath(*admission);
   if (!path.ok()) return path.status();
-  Result<sockets::UnixListener> opened =
-      sockets::UnixListener::OpenAt(path.value(), base::FileSystem::Real(), admission_.readers);
-  if (!opened.ok()) return opened.status();
-  listener_ = std::move(opened).value();
-  if (!tcp_) SetTcp(options_.tcp);
-  return entrance_.Open(listener_.fd());
+  return sockets::UnixListener::OpenAt(path.value(), base::FileSystem::Real(), admission->readers);
+}
+
+Status Intake::Core::Open() {
+  Status opened = http_.Open();
+  if (opened.ok() && !has_tcp_) SetTcp(options_.tcp);
+  return opened;
 }
 
 void Intake::Core::SetTcp(http::TcpOptions tcp) {
-  if (tcp_) {
-    tcp_->Close();
-    EndAll(Sort::kNetwork);
-    retired_.push_back({std::move(tcp_)});
-  }
-  options_.tcp = std::move(tcp);
-  tcp_ = std::make_unique<http::TcpEndpoint>(
-      options_.tcp, admission_.owner, base::FileSystem::Real(), loop_,
-      http::TcpEndpoint::Callbacks{[this](base::UnforkedFd fd) {
-                                     sockets::SetUpConnection(fd.get(),
-                                                              static_cast<int>(options_.limits.send_time.count()));
-                                     Admit(fd, {sockets::Access::kAll, &tcp_->gate()}, Sort::kNetwork);
-                                   },
-                                   {},
-                                   [this](const std::string& note) { options_.on_note(note); },
-                                   [this] { EndAll(Sort::kNetwork); }});
-  tcp_->Tick();
-}
-
-void Intake::Core::FreeRetired() {
-  std::erase_if(retired_, [&](RetiredEndpoint& retired) {
-    const http::TcpGate* const gate = &retired.server->gate();
-    const auto asks_it = [gate](const auto& entry) { return entry.second.gate == gate; };
-    return std::exchange(retired.was_seen, true) && std::none_of(guests_.begin(), guests_.end(), asks_it);
-  });
+  has_tcp_ = true;
+  http_.SetTcp(std::move(tcp));
+  Tick();
 }
 
 void Intake::Core::Tick() {
-  FreeRetired();
-  if (tcp_) tcp_->Tick();
-  if (listener_.IsInPlace()) return;
-  const Status opened = Open();
-  if (!opened.ok() && !std::exchange(trouble_told_, true))
+  const Status opened = http_.Tick();
+  if (!opened.ok() && !std::exchange(trouble_reported_, true))
     options_.on_note("stepwatchd accepts no requests on its socket: " + opened.message());
-  if (opened.ok() && std::exchange(trouble_told_, false))
+  if (opened.ok() && std::exchange(trouble_reported_, false))
     options_.on_note("stepwatchd accepts requests on its socket again");
 }
 
-void Intake::Core::AdmitPeer(const base::UnforkedFd& fd) {
-  const std::optional<sockets::Peer> peer = sockets::PeerOf(fd.get());
-  const sockets::Access access = sockets::AccessOf(peer, admission_);
-  if (access == sockets::Access::kNone) return;
-  Admit(fd, {access, nullptr}, access == sockets::Access::kAll ? Sort::kOwner : Sort::kOtherUser);
-}
-
-// Each sort has as many connections of its own: strangers keep the owner out as little as the network.
-void Intake::Core::Admit(const base::UnforkedFd& fd, IntakeSession::Caller caller, Sort sort) {
-  size_t count = 0;
-  for (const auto& [session, guest] : guests_)
-    count += guest.sort == sort && (sort != Sort::kNetwork || guest.session->is_known()) ? 1 : 0;
-  if (count >= options_.limits.connections) {
-    (void)::send(fd.get(), kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    return;
-  }
-  if (sort == Sort::kNetwork) ShedStranger();
-  const int own = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
-  if (own < 0) return;
-  const auto session = std::make_shared<IntakeSession>(loop_, &around_, own, caller);
-  guests_[session.get()] = {session, sort, caller.gate, ++guests_in_all_};
-  IntakeSession::Run(session, [weak = weak_from_this(), key = session.get()] {
-    if (const auto self = weak.lock()) self->guests_.erase(key);
-  });
-}
-
-void Intake::Core::ShedStranger() {
-  size_t count = 0;
-  Guest* oldest = nullptr;
-  for (auto& [key, guest] : guests_) {
-    if (guest.sort != Sort::kNetwork || guest.is_shed || guest.session->is_known()) continue;
-    ++count;
-    if (oldest == nullptr || guest.number < oldest->number) oldest = &guest;
-  }
-  if (oldest == nullptr || count < std::min(options_.limits.strangers, options_.limits.connections)) return;
-  oldest->is_shed = true;
-  oldest->session->Close();
-}
-
-void Intake::Core::EndAll(std::optional<Sort> sort) {
-  for (const auto& [key, guest] : guests_)
-    if (!sort || guest.sort == *sort) guest.session->Close();
-}
-
-void Intake::Core::Wake() {
-  for (const auto& [key, guest] : guests_) guest.session->Wake();
-}
-
-void Intake::Core::Close() {
-  entrance_.Close();
-  listener_.Close();
-  if (tcp_) tcp_->Close();
-  EndAll(std::nullopt);
-}
-
 Intake::Intake(boost::asio::io_context& loop, IntakeOptions options, Service* service)
-    : core_(std::make_shared<Core>(loop, std::move(options), service)) {}
-Intake::~Intake() {
-  core_->Close();
-}
+    : core_(std::make_unique<Core>(loop, std::move(options), service)) {}
+Intake::~Intake() = default;
 
 Status Intake::Open() {
   return core_->Open();
@@ -235,22 +179,22 @@ void Intake::Tick() {
   core_->Tick();
 }
 void Intake::Wake() {
-  core_->Wake();
+  core_->http().Wake();
 }
 void Intake::SetTcp(http::TcpOptions tcp) {
   core_->SetTcp(std::move(tcp));
 }
 void Intake::Close() {
-  core_->Close();
+  core_->http().Close();
 }
 std::string Intake::path() const {
-  return core_->listener().valid() ? core_->listener().path() : "";
+  return core_->http().path();
 }
 std::string Intake::tcp_address() const {
-  return core_->tcp_address();
+  return core_->http().tcp_address();
 }
 size_t Intake::connections() const {
-  return core_->connections();
+  return core_->http().connections();
 }
 
 }  // namespace stepwatch::operations

@@ -52,7 +52,7 @@ class Intake {
 
  private:
   class Core;
-  std::shared_ptr<Core> core_;
+  std::unique_ptr<Core> core_;
 };
 
 }  // namespace stepwatch::operations

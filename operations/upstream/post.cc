@@ -2,34 +2,24 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/io_context.hpp>
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/beast/http/field.hpp>
+#include <utility>
 
+#include "src/http/client_connection.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::operations {
 namespace {
 
-namespace beast = boost::beast;
+using boost::beast::http::field;
 using boost::system::error_code;
 
 constexpr std::string_view kScheme = "http://";
 constexpr const char* kUsualPort = "9465";
-
-// Runs one asynchronous call to its end: those alone have deadlines.
-template <class Begin>
-error_code Wait(boost::asio::io_context& context, const Begin& begin) {
-  error_code result;
-  begin([&result](const error_code& error, const auto&) { result = error; });
-  context.restart();
-  context.run();
-  return result;
-}
+constexpr uint64_t kAnswerBytesMax = uint64_t{8} << 20;
 
 }  // namespace
 
@@ -52,32 +42,32 @@ Result<int> PostBeats(const UpstreamAddress& upstream, const std::string& token,
     return Status(StatusCode::kUnavailable,
                   fmt::format("{} {}:{}: {}", what, upstream.host, upstream.port, error.message()));
   };
-  boost::asio::io_context context;
-  error_code error;
-  boost::asio::ip::tcp::resolver resolver(context);
-  const auto found = resolver.resolve(upstream.host, upstream.port, error);
-  if (error) return failed("cannot find", error);
-  beast::tcp_stream stream(context);
-  stream.expires_after(time);
-  error = Wait(context, [&](auto then) { stream.async_connect(found, then); });
-  if (error) return failed("cannot connect to", error);
-  beast::http::request<beast::http::string_body> request(beast::http::verb::post, "/v1/beats", 11);
-  const bool is_v6 = upstream.host.find(':') != std::string::npos;
-  request.set(beast::http::field::host, (is_v6 ? "[" + upstream.host + "]" : upstream.host) + ":" + upstream.port);
-  request.set(beast::http::field::user_agent, std::string("stepwatchd/") + kVersion);
-  request.set(beast::http::field::content_type, "application/jsonl");
-  if (!token.empty()) request.set(beast::http::field::authorization, "Bearer " + token);
-  request.set("Stepwatch-Sent", fmt::format("{:.6f}", sent));
-  request.keep_alive(false);
-  request.body() = lines;
-  request.prepare_payload();
-  error = Wait(context, [&](auto then) { beast::http::async_write(stream, request, then); });
-  if (error) return failed("cannot send to", error);
-  beast::flat_buffer buffer;
-  beast::http::response<beast::http::string_body> response;
-  error = Wait(context, [&](auto then) { beast::http::async_read(stream, buffer, response, then); });
-  if (error) return failed("no response from", error);
-  return static_cast<int>(response.result_int());
+  return http::RunWithConnection<Result<int>>(
+      [&](http::ClientConnection& connection) -> boost::asio::awaitable<Result<int>> {
+        error_code error;
+        boost::asio::ip::tcp::resolver resolver(co_await boost::asio::this_coro::executor);
+        const auto found = resolver.resolve(upstream.host, upstream.port, error);
+        if (error) co_return failed("cannot find", error);
+        connection.SetDeadline(http::ClientConnection::Clock::now() + time);
+        error = co_await connection.Connect(found);
+        if (error) co_return failed("cannot connect to", error);
+        auto request = http::ClientConnection::MakeMessage("POST", "/v1/beats");
+        const bool is_v6 = upstream.host.find(':') != std::string::npos;
+        request.set(field::host, (is_v6 ? "[" + upstream.host + "]" : upstream.host) + ":" + upstream.port);
+        request.set(field::user_agent, std::string("stepwatchd/") + kVersion);
+        request.set(field::content_type, "application/jsonl");
+        if (!token.empty()) request.set(field::authorization, "Bearer " + token);
+        request.set("Stepwatch-Sent", fmt::format("{:.6f}", sent));
+        request.keep_alive(false);
+        request.body() = lines;
+        request.prepare_payload();
+        http::ClientConnection::ReplyLimits limits;
+        limits.body_bytes = kAnswerBytesMax;
+        const http::ClientConnection::Received received = co_await connection.Ask(request, std::move(limits));
+        if (received.unsent) co_return failed("cannot send to", received.unsent);
+        if (received.error) co_return failed("no response from", received.error);
+        co_return received.reply.status;
+      });
 }
 
 }  // namespace stepwatch::operations

@@ -1,4 +1,4 @@
-// Resource limits of a control socket.
+// Limits of what one HTTP server accepts from its clients.
 #pragma once
 
 #include <chrono>
@@ -14,6 +14,7 @@ struct Limits {
   size_t strangers = 8;
   uint32_t header_bytes = 16 << 10;
   uint64_t body_bytes = 1 << 20;                 // the largest config
+  uint64_t reader_body_bytes = 1 << 20;          // of a user who may only read, likewise
   std::chrono::milliseconds idle_time{60000};    // between two requests of a connection
   std::chrono::milliseconds header_time{10000};  // from the first byte of a request to the end of its header
   std::chrono::milliseconds body_time{10000};

@@ -35,20 +35,21 @@ Status Acceptor::Open(int listening) {
   if (error)
     return Status(StatusCode::kUnavailable,
                   "the event loop of the control socket rejected the socket: " + error.message());
+  opening_ = std::make_shared<char>();
   Await();
   return Status();
 }
 
 void Acceptor::Close() {
-  ++opening_;
+  opening_.reset();
   pause_.cancel();
   if (acceptor_.is_open()) (void)acceptor_.release();
 }
 
 void Acceptor::Await() {
   acceptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                       [this, opening = opening_](const boost::system::error_code& error) {
-                         if (!error && opening == opening_) AcceptSome();
+                       [this, opening = std::weak_ptr(opening_)](const boost::system::error_code& error) {
+                         if (!error && !opening.expired()) AcceptSome();
                        });
 }
 
@@ -74,8 +75,8 @@ void Acceptor::AcceptSome() {
 
 void Acceptor::Pause() {
   pause_.expires_after(kPause);
-  pause_.async_wait([this, opening = opening_](const boost::system::error_code& error) {
-    if (!error && opening == opening_) Await();
+  pause_.async_wait([this, opening = std::weak_ptr(opening_)](const boost::system::error_code& error) {
+    if (!error && !opening.expired()) Await();
   });
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "src/base/unforked_fd.h"
 #include "stepwatch/status.h"
@@ -22,7 +23,7 @@ class Acceptor {
   // Ends a dispensable connection; returns false if there is none.
   using MakeRoom = std::function<bool()>;
 
-  // The context must not run handlers after the acceptor is destroyed.
+  // The context outlives the acceptor.
   Acceptor(boost::asio::io_context& context, OnConnection on_connection, MakeRoom make_room = {})
       : acceptor_(context),
         pause_(context),
@@ -32,7 +33,7 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // The caller keeps `listening` and closes it after the acceptor.
+  // `listening` stays the caller's, who closes it after the acceptor.
   Status Open(int listening);
   void Close();
 
@@ -45,7 +46,8 @@ class Acceptor {
   boost::asio::steady_timer pause_;
   const OnConnection on_connection_;
   const MakeRoom make_room_;
-  uint64_t opening_ = 0;  // marks handlers of an earlier Open as stale
+  // A wait that ended just before the acceptor was closed finds that this has expired.
+  std::shared_ptr<const void> opening_;
 };
 
 // Number of descriptors to keep free for this process: a quarter of its limit, at most 64.

@@ -17,10 +17,12 @@
 #include <string>
 #include <string_view>
 
+#include "controller/control_socket/handler.h"
 #include "controller/control_socket/request_log.h"
-#include "controller/control_socket/session.h"
 #include "src/base/file.h"
+#include "src/http/handler.h"
 #include "src/http/limits.h"
+#include "src/http/session.h"
 #include "src/http/tcp_gate.h"
 #include "src/sockets/token_file.h"
 #include "tests/fuzz/fuzz_check.h"
@@ -86,17 +88,16 @@ struct Heard {
   bool ended = false;
 };
 
-Heard Tell(Session::Caller caller, std::string_view bytes) {
+Heard Tell(http::Caller caller, std::string_view bytes) {
   boost::asio::io_context context(1);
   http::Limits limits;
   limits.idle_time = limits.header_time = limits.body_time = limits.linger_time = limits.send_time = milliseconds(100);
   NoWorker worker;
   const auto owner = std::make_shared<int>(0);
   Heard heard;
-  Session::Around around{
-      &context, &limits, {std::make_shared<QuietJob>(), &worker, std::make_shared<RequestLog>(), owner}, [&](Session*) {
-        heard.ended = true;
-      }};
+  JobHandler handler({std::make_shared<QuietJob>(), &worker, std::make_shared<RequestLog>(), owner}, limits);
+  const auto shared = std::make_shared<http::Session::Shared>(http::Session::Shared{
+      context, &handler, limits, "stepwatch", ": open\n\n", {}, owner, [&](http::Session*) { heard.ended = true; }});
   int ends[2] = {-1, -1};
   base::UnforkedFd server = base::UnforkedFd::Make(
       [&] { return ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0 ? ends[0] : -1; });
@@ -104,7 +105,7 @@ Heard Tell(Session::Caller caller, std::string_view bytes) {
   FUZZ_CHECK(server.valid());
   FUZZ_CHECK(::send(other.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
   FUZZ_CHECK(::shutdown(other.get(), SHUT_WR) == 0);
-  auto session = std::make_shared<Session>(&around, std::move(server), std::move(caller));
+  auto session = std::make_shared<http::Session>(shared, std::move(server), std::move(caller));
   session->Start();
   session.reset();
   context.run_for(std::chrono::seconds(5));
@@ -122,13 +123,13 @@ bool IsAnswer(std::string_view text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const http::TcpGate gate("node7", Token());
+  static const auto gate = std::make_shared<const http::TcpGate>("node7", Token());
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, std::min<size_t>(size - 1, 64 << 10));
-  Session::Caller caller;
+  http::Caller caller;
   const int who = data[0] % 3;
   if (who == 1) caller.access = sockets::Access::kRead;
-  if (who == 2) caller.gate = &gate;
+  if (who == 2) caller.gate = gate;
   const Heard heard = Tell(caller, bytes);
   FUZZ_CHECK(heard.text.empty() || IsAnswer(heard.text));
   FUZZ_CHECK(heard.text.find("HTTP/1.1 500") == std::string::npos);
