@@ -22,7 +22,7 @@ constexpr size_t kBodiesBytesMax = size_t{64} << 20;
 
 // Events after the one that the reader names; without a number, what comes from now on.
 http::EventSource EventsFor(const http::Head& head_untrusted, Service* service) {
-  int64_t last = service->book().number_last();
+  int64_t last = service->incidents().number_last();
   const std::string text = http::FieldOf(head_untrusted, "Last-Event-ID");
   int64_t number = 0;
   const bool is_number = std::from_chars(text.data(), text.data() + text.size(), number).ec == std::errc();
