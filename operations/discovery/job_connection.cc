@@ -53,8 +53,12 @@ asio::awaitable<void> JobConnection::Converse(std::string target, size_t bytes_m
     if (!is_kept) connected = co_await Connect();
     if (!IsAwaited(question)) co_return;
     if (!connected.ok()) co_return Finish(std::move(connected));
-    http::ClientConnection::Received received =
-        co_await connection_.Ask(request, {kHeaderBytesMax, bytes_max, room_, 0});
+    // A variable: GCC 12 destroys an aggregate among the arguments of co_await twice.
+    http::ClientConnection::ReplyLimits limits;
+    limits.header_bytes = kHeaderBytesMax;
+    limits.body_bytes = bytes_max;
+    limits.room = room_;
+    http::ClientConnection::Received received = co_await connection_.Ask(request, std::move(limits));
     if (!IsAwaited(question)) co_return;
     const bool was_closed = received.unsent || received.error == beast::http::error::end_of_stream;
     if (std::exchange(is_kept, false) && was_closed) continue;
