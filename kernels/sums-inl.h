@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "kernels/decode-inl.h"
+#include "kernels/loops.h"
 #include "kernels/totals.h"
 
 HWY_BEFORE_NAMESPACE();
