@@ -52,7 +52,11 @@ def commands(build: Path) -> dict[Path, list[str]]:
 
 
 def neighbour(header: Path, known: dict[Path, list[str]]) -> list[str] | None:
-    """Return the options of a source in the header's folder, or the nearest folder above or below it."""
+    """Return the options of a source that includes the header, or of one in its folder or the nearest above or below."""
+    include = f'"{header.relative_to(ROOT).as_posix()}"'
+    for source in sorted(known):
+        if header.parent == source.parent and include in source.read_text(encoding="utf-8"):
+            return known[source]
     folders = [ROOT / "front_ends/torch"] if ROOT / "include" in header.parents else []  # torch.h is one of these
     for folder in [*folders, *header.parents]:
         beside = sorted(source for source in known if folder in source.parents)
