@@ -52,7 +52,7 @@ def commands(build: Path) -> dict[Path, list[str]]:
 
 
 def neighbour(header: Path, known: dict[Path, list[str]]) -> list[str] | None:
-    """Return the options of a source that includes the header, or of one in its folder or the nearest above or below."""
+    """Return the options of a source that includes the header, or of the nearest source."""
     include = f'"{header.relative_to(ROOT).as_posix()}"'
     for source in sorted(known):
         if header.parent == source.parent and include in source.read_text(encoding="utf-8"):
