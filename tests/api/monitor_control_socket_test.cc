@@ -263,6 +263,23 @@ TEST_CASE("what the program wants of the control socket goes before the environm
         std::filesystem::current_path().string() + "/token");
 }
 
+TEST_CASE("the former names of the control socket's settings hold where the new ones are unset") {
+  const Variable tcp("STEPWATCH_DOOR_TCP", "127.0.0.1:1"), group("STEPWATCH_DOOR_GROUP", "wheel");
+  const Variable new_group("STEPWATCH_SOCKET_GROUP", "readers");
+  Options options;
+  options.door_options.tcp_name = "node7";
+  options.door_options.metrics_sites_max = 3;
+  const ControlSocketOptions held = api::SettingsOfControlSocket(options).options;
+  CHECK(held.tcp == "127.0.0.1:1");
+  CHECK(held.group == "readers");
+  CHECK(held.tcp_name == "node7");
+  CHECK(held.metrics_sites_max == 3);
+  options.door = false;
+  CHECK_FALSE(api::SettingsOfControlSocket(options).is_wanted);
+  const Variable off("STEPWATCH_DOOR", "0");
+  CHECK_FALSE(api::SettingsOfControlSocket(Options()).is_wanted);
+}
+
 TEST_CASE("a number of series that is none is one note, and the control socket is open") {
   const ControlSockets sockets;
   const Variable sites("STEPWATCH_METRICS_SITES_MAX", "many");

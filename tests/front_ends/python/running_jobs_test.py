@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import socket
@@ -392,3 +393,9 @@ def wait_for(question: Any) -> Any:
             return answer
         time.sleep(0.01)
     raise AssertionError("it has not come to pass")
+
+
+def test_the_former_name_of_the_module_is_the_same_functions_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="stepwatch.control_socket"):
+        former = importlib.import_module("stepwatch.door")
+    assert former.ask is importlib.import_module("stepwatch.control_socket").ask

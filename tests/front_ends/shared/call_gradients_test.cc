@@ -24,6 +24,11 @@ class Call {
     gradients = std::make_shared<Gradients>(context, sites, front_end::CallPosition{3, 1});
   }
 
+  // The context holds calls with a gradient until the end of the step.
+  ~Call() { context->FinishCalls(); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
   // An input that so many nodes of the call take.
   void ExpectInput(uint16_t element, int parts) const {
     gradients->ExpectInput(element);
