@@ -8,13 +8,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What stands under the key of a proposal that is over.
+// Replaces the text of a proposal that is over.
 constexpr const char* kVoteOver = "over";
-// What a bell says: only that it is there counts.
+// The value of a bell; only its presence counts.
 constexpr const char* kVoteRung = "rung";
-// Looks of ranks that have a bell, over the whole job: no more than one in this time.
+// Minimum time between store reads of ranks with a bell, over the whole job.
 constexpr milliseconds kBetweenStoreLooks{60};
-// Polls of ranks that await a decision, over the whole job: no more than one in this time.
+// Minimum time between polls of ranks that await a decision, over the whole job.
 constexpr std::chrono::microseconds kBetweenBusyPolls{50};
 
 void Print(std::ostream& out, const Proposal& proposal) {
@@ -149,7 +149,7 @@ void Coordinator::Act(const agree::Discard& action) {
 
 void Coordinator::Advance() {
   if (delegate_ == nullptr) return;
-  // The member goes first and last: what the leader publishes or decides is news to it at once.
+  // The member goes first and last, so that it sees at once what the leader publishes or decides.
   AdvanceMember();
   if (is_leader()) {
     AdvanceLeader();
@@ -194,7 +194,7 @@ void Coordinator::Announce() {
   });
 }
 
-// Two writers of one key: this one waits until a proposal is published, and a proposal until this one is done.
+// Both this and PublishBallot write `latest`, so each waits until the other's write is done.
 void Coordinator::PublishAsked() {
   const bool is_publishing = leader_.ballot && leader_.ballot->phase == BallotPhase::kPublishing;
   if (!announce_question_.is_out && (is_publishing || announced_latest_.asked == asked_)) return;
@@ -206,7 +206,7 @@ void Coordinator::PublishAsked() {
   });
 }
 
-// The news is in the store already.
+// Called after the news is in the store.
 void Coordinator::Ring() {
   if (!rings_ || settings_.world_size <= 1 || rings_done_ == rings_wanted_) return;
   std::vector<std::string> bells;
@@ -238,7 +238,7 @@ void Coordinator::CallRoll() {
       store_.appends() ? BusyPoll() : SharedBusyPoll());
 }
 
-// The proposal first, then the mark that it is there, then the bells.
+// Order: the proposal, then `latest`, which announces it, then the bells.
 void Coordinator::PublishBallot() {
   const Proposal proposal = leader_.ballot->proposal;
   const int64_t number = proposal.number;
@@ -253,7 +253,7 @@ void Coordinator::PublishBallot() {
     ++rings_wanted_;
     Feed(LeaderInput(Published{number, dependencies_.now()}));
     Feed(MemberInput(Seen{proposal, std::nullopt}));
-    // Its text may be long and is not needed any more; nobody waits for this.
+    // The old text may be long and is no longer needed; this write is not awaited.
     if (number > 1) store_.Set(&clear_, Key('p', number - 1), kVoteOver, [](const auto&) {});
   });
 }
@@ -291,13 +291,13 @@ void Coordinator::AdvanceMember() {
                           [this, number](const auto&) { Feed(MemberInput(VoteWritten{number})); });
     case MemberPhase::kVoted: return store_.Get(&read_outcome_, Key('d', number), learn, OutcomePoll());
     case MemberPhase::kClosing:
-      if (!is_leader() && !is_enrolled_) return Enrol();  // first, so that the next proposal is for this rank
+      if (!is_leader() && !is_enrolled_) return Enrol();  // first, so that this rank is included in the next proposal
       return store_.SetOnce(&close_, Key('d', number), Encode(Closing()), learn);
   }
 }
 
-// The decision with which this rank closes the proposal. The leader adds which votes are missing: a rank without a
-// monitor never votes, and no other message names it.
+// The decision with which this rank closes the proposal. The leader adds the missing votes: a rank without a monitor
+// never votes, and no other message names it.
 Decision Coordinator::Closing() const {
   Decision closing = member_.pending->closing;
   if (closing.cause != Cause::kLate || !leader_.ballot) return closing;
@@ -309,9 +309,9 @@ Decision Coordinator::Closing() const {
 }
 
 void Coordinator::OnDecision(int64_t number, const std::string& text_untrusted) {
-  if (text_untrusted.empty()) return;  // none yet
+  if (text_untrusted.empty()) return;  // no decision yet
   std::optional<Decision> decision = DecisionFrom(text_untrusted);
-  // Unreadable for all ranks alike: an abort.
+  // All ranks read the same unreadable text, so all abort.
   if (!decision)
     decision = Decision{false, Cause::kSilent, settings_.rank, 0, "the decision in the store is unreadable", 0};
   Feed(MemberInput(Learned{number, *decision}));
@@ -327,7 +327,7 @@ void Coordinator::LookForProposals() {
       IdlePoll());
   if (!latest_) return ReportSilence();
   const bool is_new = latest_->session != session_;
-  // A newer proposal, or a new leader, means that the proposal before it is decided, or has to be, under its own keys.
+  // A newer proposal or leader implies that the pending proposal is decided, or must be, under its own keys.
   if (member_.pending && (is_new || latest_->number > member_.known)) Feed(MemberInput(agree::Settle{}));
   if (!is_new && latest_->asked > asked_) {
     asked_ = latest_->asked;
@@ -349,7 +349,7 @@ void Coordinator::OnLatest(const std::string& text_untrusted) {
   }
   const bool is_news = latest_ && (latest->session != latest_->session || latest->number > latest_->number ||
                                    latest->asked > latest_->asked);
-  if (is_news && !std::exchange(has_rung_, false)) bell_is_unreachable_ = true;  // until it rings again
+  if (is_news && !std::exchange(has_rung_, false)) bell_is_unreachable_ = true;  // until the bell rings again
   latest_ = std::move(latest);
 }
 
@@ -376,7 +376,7 @@ void Coordinator::Follow(const Latest& latest) {
   session_ = latest.session;
   store_.IgnoreOldAnswers();
   is_enrolled_ = false;
-  // Proposals from before this rank came are not for it, except the newest, if that is undecided.
+  // Proposals from before this rank joined exclude it, except the newest if it is undecided.
   member_.known = std::max<int64_t>(latest.number - 1, 0);
   next_decision_.reset();
   asked_ = latest.asked;
@@ -384,17 +384,17 @@ void Coordinator::Follow(const Latest& latest) {
   delegate_->Join(latest.run_id);
 }
 
-// The roll keeps the newest word of a rank: enrolling twice is harmless.
+// Only the newest word of a rank counts, so enrolling twice is harmless.
 void Coordinator::Enrol() {
   store_.Enter(&enrol_, SessionKey() + "/r", settings_.rank, settings_.incarnation,
                [this](const auto&) { is_enrolled_ = true; });
 }
 
-// Proposals that were over before this rank looked are followed in turn, so that it reports every abort.
+// Proposals that ended before this rank read them are processed in order, so that it reports every abort.
 void Coordinator::FetchNext() {
   const int64_t number = member_.known + 1;
   const bool is_over = number < latest_->number;
-  if (is_over && !next_was_over_) next_decision_.reset();  // there was none yet when it was read
+  if (is_over && !next_was_over_) next_decision_.reset();  // there was no decision when it was read
   if (!next_decision_) {
     return store_.Get(
         &read_decision_, Key('d', number),
@@ -402,7 +402,7 @@ void Coordinator::FetchNext() {
           if (number != member_.known + 1) return;
           next_was_over_ = is_over;
           next_decision_ = text ? DecisionFrom(*text) : std::nullopt;
-          if (!next_decision_) next_decision_ = Decision{true, Cause::kNone, -1, 0, "", 0};  // rank -1: none stands
+          if (!next_decision_) next_decision_ = Decision{true, Cause::kNone, -1, 0, "", 0};  // rank -1: no decision
         },
         BusyPoll());
   }
@@ -433,7 +433,7 @@ milliseconds Coordinator::Pause() const {
   return is_leader() || has_bell() ? settings_.poll_max : settings_.poll;
 }
 
-// Without a bell a third of a step is soon enough: two steps and more lie between a proposal and its step.
+// Without a bell, polling every third of a step is enough: a proposal is at least two steps ahead of its step.
 milliseconds Coordinator::IdlePoll() {
   const Time now = dependencies_.now();
   if (has_bell()) return std::max(settings_.look, kBetweenStoreLooks * settings_.world_size);
@@ -451,25 +451,25 @@ milliseconds Coordinator::IdlePoll() {
   return std::clamp(step_time_ / 3, settings_.poll, std::max(settings_.poll, settings_.poll_max));
 }
 
-// The longer a change takes, the less often its keys are read.
+// The longer a change takes, the less often its keys are polled.
 milliseconds Coordinator::BusyPoll() const {
   const auto age =
       was_busy_ ? std::chrono::duration_cast<milliseconds>(dependencies_.now() - busy_since_) : milliseconds(0);
   return std::clamp(age / 8, settings_.busy_poll, std::max(settings_.busy_poll, settings_.poll_max));
 }
 
-// For keys that every rank reads.
+// For keys that every rank polls.
 milliseconds Coordinator::SharedBusyPoll() const {
   return std::max(BusyPoll(), std::chrono::duration_cast<milliseconds>(kBetweenBusyPolls * settings_.world_size));
 }
 
-// The leader rings its bell for the decision. A rank that reaches the step before the bell rings reads by itself.
+// The leader rings the bell when it decides. A rank that reaches the step before that reads the decision itself.
 milliseconds Coordinator::OutcomePoll() const {
   if (is_leader()) return BusyPoll();
   return has_bell() ? std::max(SharedBusyPoll(), settings_.poll_max) : SharedBusyPoll();
 }
 
-// Two coordinators with the same text, store and clock go on alike.
+// Coordinators with the same text, store and clock behave alike from here on.
 std::string Coordinator::StateText() const {
   std::ostringstream out;
   const Time now = dependencies_.now();

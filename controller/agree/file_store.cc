@@ -33,7 +33,7 @@ class FileStore final : public BlockingStore {
     return bytes.status();
   }
 
-  // A value is written whole under a name of its own, then linked: link(2) is what only one rank can win.
+  // Writes the value to a file with a unique name, then links it: link(2) succeeds for one rank only.
   Store::Answer SetOnce(const std::string& key, const std::string& value) override {
     const Store::Answer standing = Get(key);
     if (!standing.ok() || standing.value()) return standing;

@@ -1,4 +1,4 @@
-// A store that is a directory of files, for jobs of a few ranks on one file system and for tests.
+// A store in a directory of files, for jobs of a few ranks on one file system and for tests.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace stepwatch::agree {
 
-// stepwatch::MakeFileStore over a FileSystem of the caller's.
+// stepwatch::MakeFileStore on the given file system.
 std::shared_ptr<BlockingStore> MakeFileStore(const std::string& directory, base::FileSystem& files);
 
 }  // namespace stepwatch::agree

@@ -1,4 +1,4 @@
-// Reads a message of the store: words of a head line, then the rest after the line's end. All of it is untrusted.
+// Reads a message of the store: a head line of words, then the remaining text. All of it is untrusted.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ class HeadReader {
     is_good_ = false;
     return E{};
   }
-  // The head line has no more words.
+  // True if the head line has no more words.
   bool at_end() const { return head_.empty(); }
   std::string Rest() const { return std::string(rest_); }
   void Need(bool condition) { is_good_ = is_good_ && condition; }

@@ -8,7 +8,7 @@ namespace stepwatch::agree {
 namespace {
 
 constexpr size_t kRanksNamed = 8;
-// An edit for a later step is proposed so many steps, and what the leader goes in Pace::time, before it.
+// An edit for a later step is proposed this many steps before it, plus the steps of the leader in Pace::time.
 constexpr int64_t kLeadSteps = 4;
 // Keeping the current sampling is harmless, so a sampling is not proposed again after this margin.
 constexpr int64_t kSamplingMarginMax = 64;
@@ -57,7 +57,7 @@ void LeaderStepper::operator()(const Want& input) {
   Replace();
 }
 
-// A pause that the ranks have not agreed on by then gives way.
+// Replaces a pause on which the ranks have not agreed yet.
 void LeaderStepper::TakeUpLater() {
   state.wanted = std::exchange(state.later, std::nullopt);
   Replace();
@@ -69,7 +69,7 @@ void LeaderStepper::Replace() {
   if (!IsReplaced()) return;
   if (state.ballot->phase == BallotPhase::kOpen) Decide(Cause::kSuperseded);
   if (state.ballot->phase != BallotPhase::kCalling) return;
-  --state.number;  // nobody has seen it
+  --state.number;  // it was not published
   state.ballot.reset();
 }
 
@@ -79,13 +79,13 @@ bool LeaderStepper::IsFar(const Wanted& wanted) const {
   return wanted.not_before > state.arriving + lead;
 }
 
-// A pause goes on while an edit waits for its step.
+// A waiting edit does not interrupt a pause.
 bool LeaderStepper::IsReplaced() const {
   return state.ballot && (state.wanted || (state.later && state.ballot->proposal.change.deed == Deed::kEdit));
 }
 
-// A vote needs all ranks, so it waits for those that have not come, until the step that was thought of is reached, or
-// for as long as for votes. If one is missing then, the abort that follows names it.
+// A vote needs all ranks, so the proposal waits for missing ones, until its provisional step is reached or the time for
+// votes has passed. If a rank is still missing, the abort that follows names it.
 void LeaderStepper::operator()(const RollCalled& input) {
   if (!IsAbout(input.number, BallotPhase::kCalling)) return;
   Ballot& ballot = *state.ballot;
@@ -142,7 +142,7 @@ void LeaderStepper::operator()(const LeaderTick& input) {
   if (state.later && !IsFar(*state.later)) TakeUpLater();
   if (!state.ballot && state.wanted) return Propose(input.arriving, input.now);
   if (!state.ballot || state.ballot->phase != BallotPhase::kOpen) return;
-  // No rank votes before the change before this one has begun: until then silence means nothing.
+  // No rank votes before the previous change has begun, so the time for votes starts then.
   if (input.arriving < state.applies_at) state.ballot->opened = input.now;
   if (input.now - state.ballot->opened > state.vote_time)
     Decide(Cause::kSilent, SilentText(*state.ballot, state.vote_time));
@@ -175,7 +175,7 @@ void LeaderStepper::Propose(int64_t arriving, Time now) {
   state.ballot = std::move(ballot);
 }
 
-// Never before the change that still waits for its step.
+// Never before the previous change, if that still waits for its step.
 int64_t LeaderStepper::StepFor(int64_t arriving, int64_t not_before) const {
   return std::max({arriving + state.ahead + 1 + state.margin, state.applies_at + state.margin, not_before});
 }

@@ -1,10 +1,11 @@
 // The leader's part in agreeing on a step, beside its part as a member: a pure function of (state, input).
 //
-// One proposal at a time. It is committed when every rank has voted; until then anybody may close it with an abort. One
-// that came too late for a rank is proposed again with a doubled margin, a sampling not more than a few times; a newer
-// edit takes the place of an older one.
-// An edit for a later step is proposed when that step comes near: until then nobody but the leader knows of it, other
-// changes are agreed on, and a newer edit takes its place.
+// One proposal at a time. It is committed when every rank has voted; until then any rank can close it with an abort. A
+// proposal that came too late for a rank is repeated with a doubled margin, a sampling only a few times; a newer edit
+// replaces an older one.
+//
+// An edit for a later step is proposed when that step comes near. Until then only the leader knows it, other changes
+// are agreed on, and a newer edit replaces it.
 #pragma once
 
 #include <chrono>
@@ -21,10 +22,10 @@
 namespace stepwatch::agree {
 
 enum class BallotPhase : uint8_t {
-  kCalling,     // the leader learns which incarnations of the ranks there are
-  kPublishing,  // the proposal is on its way into the store
-  kOpen,        // votes come in
-  kDeciding,    // the leader sets the decision, or learns who was first
+  kCalling,     // the leader reads the incarnations of the ranks
+  kPublishing,  // the proposal is being written to the store
+  kOpen,        // votes arrive
+  kDeciding,    // the leader sets the decision, or reads the one that was set first
 };
 
 struct Ballot {
@@ -33,25 +34,25 @@ struct Ballot {
   int64_t not_before = 0;
   BallotPhase phase = BallotPhase::kCalling;
   std::vector<bool> has_voted;  // by rank
-  Time opened;                  // kCalling: begun
-  Decision deciding;            // kDeciding: what is to stand, if nothing does
+  Time opened;                  // kCalling: its start
+  Decision deciding;            // kDeciding: the decision to set, unless one is set already
 };
 
-// "rank 3", "ranks 1, 2, 5"; empty: all have voted.
+// "rank 3", "ranks 1, 2, 5"; empty: all ranks have voted.
 std::string RanksWithoutVote(const Ballot& ballot);
 
 struct Wanted {
   Change change;
-  int64_t ticket = 0;      // the caller's name for it
-  int64_t not_before = 0;  // the step that it is for; one that is past means the next that the ranks can agree on
+  int64_t ticket = 0;      // identifies the change to the caller
+  int64_t not_before = 0;  // intended step; if it has passed, the next step on which the ranks can agree
 };
 
-// How many steps the leader goes in `time`.
+// The number of steps that the leader makes in `time`.
 struct Pace {
   std::chrono::milliseconds time{2000};
-  int64_t steps = 0;  // in the last stretch of that length
-  Time since;         // the stretch under way
-  int64_t from = -1;  // its first step; -1: there is none
+  int64_t steps = 0;  // in the last complete interval
+  Time since;         // start of the current interval
+  int64_t from = -1;  // first step of the current interval; -1: no interval has begun
 };
 
 struct LeaderState {
@@ -65,8 +66,8 @@ struct LeaderState {
 
   int64_t number = 0;
   int64_t margin = 2;
-  int64_t arriving = 0;          // as told last
-  int64_t ahead = 0;             // steps that another rank was before this one when it closed a ballot
+  int64_t arriving = 0;          // from the newest input
+  int64_t ahead = 0;             // steps by which another rank was ahead of this one when it closed a ballot
   std::optional<Wanted> wanted;  // waits for the ballot to end
   std::optional<Wanted> later;   // an edit that waits for its step to come near
   Pace pace;
@@ -78,7 +79,7 @@ struct LeaderState {
 struct Want {
   Wanted wanted;
 };
-// Who has come, by rank; empty: that rank has not.
+// The incarnation of each rank; empty: the rank has not joined.
 struct RollCalled {
   int64_t number = 0;
   std::vector<Incarnation> roll;
@@ -102,12 +103,12 @@ struct LeaderTick {
   int64_t arriving = 0;
   Time now;
 };
-// The edit for a later step is not wanted any more.
+// Drops the edit that waits for a later step.
 struct Withdraw {};
 using LeaderInput = std::variant<Want, RollCalled, Published, VoteIn, Decided, LeaderTick, Withdraw>;
 
 // --- action ---
-// A ballot is over. `retries`: the same change is proposed again.
+// A ballot has ended. `retries`: the same change is proposed again.
 struct Settled {
   Proposal proposal;
   int64_t ticket = 0;

@@ -71,7 +71,7 @@ void MemberStepper::operator()(const MemberTick& input) {
 
 void MemberStepper::operator()(const Settle&) {
   if (!state.pending || state.pending->phase == MemberPhase::kClosing) return;
-  if (!strict()) return state.pending.reset();  // never begun: the newer one takes its place
+  if (!strict()) return state.pending.reset();  // it has not begun, so the newer one replaces it
   Close({false, Cause::kSuperseded, state.rank, 0, "", 0});
 }
 

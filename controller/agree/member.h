@@ -1,13 +1,13 @@
 // One rank's part in agreeing on a step, the leader's own rank included: a pure function of (state, input).
 //
 // The rule that keeps the ranks together: a rank votes only after it has set its gate, which its step thread cannot
-// pass unknowingly, and only if it has not reached the step by then. So at a commit every rank still stands before the
-// step, knows of the proposal, and asks for the decision before it goes on. A rank that reaches the step undecided
-// closes the vote with an abort, unless somebody was first; then it obeys what stands.
+// pass without checking the decision, and only if it has not reached the step by then. So at a commit every rank is
+// still before the step, knows the proposal, and reads the decision before it continues. A rank that reaches the step
+// without a decision closes the vote with an abort, unless a decision is set already; then it obeys that one.
 //
-// A rank obeys only what names its own incarnation. A vote that is meant for the process before it is closed with an
-// abort, so that the leader proposes the change again, for the new one. Without votes (Mode::kBestEffort, kLocal) a
-// rank that had not come when the roll was called follows as well.
+// A rank obeys only proposals that address its own incarnation. It closes a vote that addresses its predecessor with an
+// abort, so that the leader proposes the change again, for the new process. Without votes (Mode::kBestEffort, kLocal) a
+// rank that had not joined when the roll was read follows as well.
 //
 //   WAITING --turn--> PREPARING --built, in time--> VOTING --written--> VOTED --decision--> (commit or discard)
 //      |                  | cannot, too late          |                   | step reached, newer proposal
@@ -25,35 +25,35 @@
 namespace stepwatch::agree {
 
 enum class MemberPhase : uint8_t {
-  kWaiting,    // until the change before it is applied: only one waits in the plan slot
+  kWaiting,    // for the previous change to be applied, as the plan slot holds only one
   kPreparing,  // the plan is being built
-  kVoting,     // the vote is on its way into the store
-  kVoted,      // the decision is awaited
-  kClosing,    // the rank itself sets the decision, or learns who was first
+  kVoting,     // the vote is being written to the store
+  kVoted,      // waits for the decision
+  kClosing,    // this rank sets the decision, or reads the one that was set first
 };
 
 struct MemberState {
   int rank = 0;
   Incarnation incarnation;
-  int64_t known = 0;  // newest number that was taken up or skipped
+  int64_t known = 0;  // newest number that was processed or skipped
   struct Pending {
     Proposal proposal;
     bool is_for_us = true;
     MemberPhase phase = MemberPhase::kWaiting;
-    Decision closing;  // kClosing: what is to stand, if nothing does
+    Decision closing;  // kClosing: the decision to set, unless one is set already
   };
   std::optional<Pending> pending;
   int64_t applies_at = std::numeric_limits<int64_t>::min();  // step of the newest change that was committed
 };
 
 // --- inputs ---
-// The next proposal, and its decision if it has one already: then it was not for this rank, which has just come.
+// The next proposal, with its decision if there is one already: then this rank joined too late for it.
 struct Seen {
   Proposal proposal;
   std::optional<Decision> decision;
 };
-// Answers Prepare. `fault`: why the plan cannot be built. `arriving`: the step that began last, read after the gate was
-// set.
+// Answer to Prepare. `fault`: why the plan cannot be built. `arriving`: the step that began last, read after the gate
+// was set.
 struct Prepared {
   std::optional<Decision> fault;
   int64_t arriving = 0;
@@ -65,25 +65,25 @@ struct Learned {
   int64_t number = 0;
   Decision decision;
 };
-// `arriving`: the step that runs, or that is held at the gate; `begun`: the one for which the plan slot was looked at.
+// `arriving`: the step that runs or is held at the gate; `begun`: the newest step for which the plan slot was checked.
 struct MemberTick {
   int64_t arriving = 0;
   int64_t begun = 0;
 };
-// There is a new leader, or a newer proposal: what is pending has to be settled.
+// There is a new leader or a newer proposal: the pending one must be settled.
 struct Settle {};
 using MemberInput = std::variant<Seen, Prepared, VoteWritten, Learned, MemberTick, Settle>;
 
 // --- actions ---
-// Build the plan, then set the gate, then read the step; answered with Prepared at once.
+// Build the plan, then set the gate, then read the step; answered by Prepared at once.
 struct Prepare {
   Proposal proposal;
 };
-// The change holds from its step: into the plan slot, then the gate opens.
+// The change applies from its step: put it into the plan slot, then open the gate.
 struct Commit {
   Proposal proposal;
 };
-// It does not: the gate opens.
+// The change does not apply: open the gate.
 struct Discard {
   Proposal proposal;
   Decision decision;

@@ -6,7 +6,7 @@
 namespace stepwatch {
 namespace {
 
-// Answers from within the call: a map is no reason to change threads.
+// Calls back within the call: a map needs no other thread.
 class MemoryStore final : public Store {
  public:
   void Set(const std::string& key, const std::string& value, Done done) override {

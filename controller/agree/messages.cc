@@ -9,7 +9,7 @@
 namespace stepwatch::agree {
 namespace {
 
-// For each deed its modes. A release that does not know a deed takes the whole text for no proposal, and does not vote.
+// The modes of each deed. A release that does not know a deed rejects the text and does not vote.
 constexpr std::array<std::string_view, 12> kWays = {"strict",          "besteffort",          "local",         //
                                                     "strict-pause",    "besteffort-pause",    "local-pause",   //
                                                     "strict-resume",   "besteffort-resume",   "local-resume",  //
@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 12> kWays = {"strict",          "besteffo
 constexpr size_t kModes = 3;
 constexpr std::array<std::string_view, 7> kCauses = {"none",   "late",     "silent",  "superseded",
                                                      "cannot", "renumber", "newcomer"};
-// Of the format of all messages. Every rank reads Latest before it reads anything else.
+// Version of the format of all messages. Every rank reads Latest before any other message.
 constexpr std::string_view kVersion = "v2";
 constexpr size_t kVersionBytesMax = 9;
 constexpr std::string_view kNobody = "-";

@@ -1,7 +1,7 @@
-// What the ranks of a job write into the store: a proposal, votes for it, and its decision. All are short texts.
-//
-// The leader publishes a proposal, every rank votes for it, and whoever is first sets its decision: a key that can be
-// set once. All texts are read as untrusted.
+// Messages that the ranks of a job write into the store: a proposal, votes for it, and its decision. All are short
+// texts.
+// The leader publishes a proposal, every rank votes for it, and the first rank to set its decision wins: that key can
+// be set once. All texts are untrusted.
 #pragma once
 
 #include <cstdint>
@@ -17,70 +17,70 @@ namespace stepwatch::agree {
 
 // How the ranks choose the step at which they apply an edit.
 enum class Mode : uint8_t {
-  kStrict,      // all at the same step, or none
-  kBestEffort,  // at an announced step; a rank that hears of it too late follows at its next boundary
+  kStrict,      // all at the same step, or no rank at all
+  kBestEffort,  // at an announced step; a rank that learns of it too late follows at its next boundary
   kLocal,       // each at its own next boundary
 };
 
-// What the ranks are to do at the step.
+// The action of the ranks at the step.
 enum class Deed : uint8_t {
-  kEdit,      // to do what the bytes ask for
-  kPause,     // to collect nothing, and keep window and count
-  kResume,    // to collect again
-  kSampling,  // to go on with the window, and collect more or less of it
+  kEdit,      // apply the config
+  kPause,     // stop collecting; keep window and count
+  kResume,    // collect again
+  kSampling,  // continue the window with more or less collected
 };
 
-// What the leader wants applied.
+// The change that the leader proposes.
 struct Change {
   Mode mode = Mode::kStrict;
-  PlanId plan_id = 0;  // kEdit, kSampling; 0: it ends the collection
-  std::string sha256;  // of the config; unless kEdit, that of the plan in force
-  std::string bytes;   // kEdit: of the config; kSampling: what is collected from then on
+  PlanId plan_id = 0;  // kEdit, kSampling; 0: the change ends the collection
+  std::string sha256;  // of the config; unless kEdit, the config of the plan in force
+  std::string bytes;   // kEdit: the config; kSampling: the new sampling
   Deed deed = Deed::kEdit;
 };
 
-// A process that takes a rank's part: hex digits that it draws when it starts. A rank that restarts in place finds the
-// keys of the process before it, and must neither obey what was meant for that one nor be taken for it.
+// Identifies the process of a rank: hex digits drawn at its start. A rank that restarts in place finds the keys of its
+// predecessor; it must neither obey messages for that process nor be mistaken for it.
 using Incarnation = std::string;
 
 struct Proposal {
-  int64_t number = 0;  // from 1, by the leader
+  int64_t number = 0;  // from 1, assigned by the leader
   int64_t at_step = 0;
   Change change;
-  std::vector<Incarnation> roll;  // by rank: for whom it is meant; empty: that rank had not come
+  std::vector<Incarnation> roll;  // by rank: the incarnation that it addresses; empty: that rank had not joined
 };
 
 bool IsIncarnation(std::string_view text_untrusted);
-// The one that the proposal is meant for on this rank; empty: none.
+// The incarnation that the proposal addresses on this rank; empty: it addresses none.
 Incarnation MeantFor(const Proposal& proposal, int rank);
 
 enum class Cause : uint8_t {
   kNone,        // a commit
   kLate,        // a rank reached the step before the decision
   kSilent,      // ranks did not vote in time
-  kSuperseded,  // a newer edit came
-  kCannot,      // a rank cannot do it
+  kSuperseded,  // replaced by a newer edit
+  kCannot,      // a rank cannot apply it
   kRenumber,    // a rank has used the plan's number for a plan of its own (its model has grown)
-  kNewcomer,    // a rank has come, or come again, since it was proposed
+  kNewcomer,    // a rank has joined or restarted since it was proposed
 };
 
 struct Decision {
   bool commit = false;
   Cause cause = Cause::kNone;
-  int rank = 0;             // who decided
-  PlanId next_plan_id = 0;  // kRenumber: the first number that this rank has free
-  std::string reason;       // for people
-  int64_t step = 0;         // kLate: the one that the rank has reached
+  int rank = 0;             // the rank that decided
+  PlanId next_plan_id = 0;  // kRenumber: the first number that is free on this rank
+  std::string reason;       // human-readable
+  int64_t step = 0;         // kLate: the step that the rank has reached
 };
 
 // The newest proposal of the leader's session; 0: none yet. A leader that starts has a new session. A rank that reads
-// another version of the format than its own hears of no leader.
+// another version of the format follows no leader.
 struct Latest {
-  Incarnation session;  // the leader's own
+  Incarnation session;  // the leader's incarnation
   int64_t number = 0;
   std::string run_id;
-  bool rings = false;  // the leader rings the bell of every rank when there is something new
-  int64_t asked = 0;   // the number of the newest question to all ranks; 0: none was asked
+  bool rings = false;  // the leader rings the bell of every rank when there is news
+  int64_t asked = 0;   // number of the newest question to all ranks; 0: none yet
 };
 
 std::string Encode(const Proposal& proposal);
@@ -89,15 +89,14 @@ std::string Encode(const Latest& latest);
 std::optional<Proposal> ProposalFrom(std::string_view text_untrusted);
 std::optional<Decision> DecisionFrom(std::string_view text_untrusted);
 std::optional<Latest> LatestFrom(std::string_view text_untrusted);
-// Why a text that stands for Latest is none, if it is one of another version of the format; otherwise empty.
+// The reason why a text cannot be read as Latest, if it has another version of the format; otherwise empty.
 std::string OtherVersion(std::string_view latest_untrusted);
 
-// Words that the ranks add to one text, a line for each. The newest word of a rank counts; a line that is there twice
-// means the same as once.
+// The ranks append words to one text, one per line. The newest word of a rank counts; a repeated line has no effect.
 std::string WordLine(int rank, std::string_view word);
 std::map<int, std::string> WordsFrom(std::string_view text_untrusted);
 
-// "rank 3 had reached step 41 before the decision": why there was no commit.
+// The reason why there was no commit: "rank 3 had reached step 41 before the decision".
 std::string AbortText(const Decision& decision);
 
 }  // namespace stepwatch::agree

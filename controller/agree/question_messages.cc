@@ -35,7 +35,7 @@ ForwardId IdFrom(HeadReader* reader) {
   return id;
 }
 
-// The rest of a message, which only its own version understands.
+// The rest of a message, which has a format of its own in each version.
 std::string TextFrom(HeadReader* reader, int version, size_t bytes_max) {
   if (version != kSpeechVersion) return "";
   std::string text = reader->Rest();

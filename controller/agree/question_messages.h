@@ -1,7 +1,7 @@
 // Messages between the ranks beside the agreement: a question of the leader to all, their answers, a request that a
-// rank forwards to the leader, and its reply. All texts are read as untrusted.
+// rank forwards to the leader, and its reply. All texts are untrusted.
 //
-// In every version the first line of a message is the same, so that a rank of another release differs from a silent
+// The first line of a message is the same in every version, which distinguishes a rank of another release from a silent
 // one. The rest is read only if the version is our own.
 #pragma once
 
@@ -16,14 +16,14 @@
 namespace stepwatch::agree {
 
 inline constexpr int kSpeechVersion = 1;
-// For one text: a config of 1 MiB with its fields. A store takes values of 2 MiB.
+// Size of one text: a config of 1 MiB with its fields. A store accepts values of 2 MiB.
 inline constexpr size_t kQuestionBytesMax = (size_t{1} << 20) + (size_t{64} << 10);
 inline constexpr size_t kAnswerBytesMax = size_t{16} << 10;  // one for each rank
 inline constexpr size_t kReplyBytesMax = (size_t{3} << 20) / 2;
 
 struct Question {
   int version = kSpeechVersion;
-  int64_t number = 0;  // from 1, by the leader
+  int64_t number = 0;  // from 1, assigned by the leader
   std::string text;
 };
 
@@ -33,7 +33,7 @@ struct AnswerToQuestion {
   std::string text;
 };
 
-// The origin of a forwarded request. The serial number begins anew with each process.
+// The origin of a forwarded request. Each process numbers its requests anew.
 struct ForwardId {
   int rank = 0;
   Incarnation incarnation;

@@ -9,10 +9,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Requests that the leader performs at one time; more wait in the store.
+// Maximum number of requests that the leader performs at one time; more wait in the store.
 constexpr size_t kPerformedMax = 16;
 constexpr milliseconds kBusyPollMax{100};
-// Of looks for answers, over the whole job: no more than one in this time.
+// Minimum time between polls for answers, over the whole job.
 constexpr std::chrono::microseconds kBetweenAnswerLooks{100};
 
 std::string Within(milliseconds time) {
@@ -67,7 +67,7 @@ void Questions::Advance() {
   const auto wake = [this] {
     if (const auto pause = Pause()) dependencies_.wake_at(dependencies_.now() + *pause);
   };
-  wake();  // also if what follows finds no memory
+  wake();  // scheduled first, in case the work below runs out of memory
   if (is_leader()) {
     AdvanceAsking();
     AdvanceRequests();
@@ -87,7 +87,7 @@ std::optional<milliseconds> Questions::Pause() const {
   return is_leader() ? std::optional<milliseconds>(settings_.poll) : std::nullopt;
 }
 
-// What takes long is looked for less and less often.
+// The poll interval grows with the time that a question takes.
 milliseconds Questions::BusyPoll(Time begun, size_t requests) const {
   const auto age = std::chrono::duration_cast<milliseconds>(dependencies_.now() - begun);
   const auto shared = std::chrono::duration_cast<milliseconds>(kBetweenAnswerLooks * requests);
@@ -113,12 +113,12 @@ std::string Questions::AnswerHere(const std::string& question_untrusted) {
   try {
     std::string text = host_->Answer(question_untrusted);
     return text.size() <= kAnswerBytesMax ? text : "";
-  } catch (const std::exception&) {  // no memory: to have no answer is an answer
+  } catch (const std::exception&) {  // no memory: answer with an empty text
     return "";
   }
 }
 
-// --- the leader asks ---
+// --- leader: questions ---
 
 void Questions::Ask(const std::string& text, milliseconds time, OnAnswers then) {
   if (const Status present = Present(); !present.ok()) return then(present);
@@ -140,7 +140,7 @@ void Questions::Ask(const std::string& text, milliseconds time, OnAnswers then) 
 
 void Questions::AdvanceAsking() {
   if (questions_.empty()) {
-    // The same request as publishes: the emptying of one never comes after the next.
+    // Uses the same request as Publish, so that this write cannot overtake the next question.
     if (holds_question_)
       store_.Set(&write_question_, Key("q"), kOver, [this](const auto&) { holds_question_ = false; });
     return;
@@ -196,10 +196,10 @@ void Questions::OnAnswer(int64_t number, int rank, const std::string& text_untru
   RankAnswer& said = asking.answers.at(static_cast<size_t>(rank));
   std::optional<AnswerToQuestion> answer = AnswerFrom(text_untrusted);
   if (!answer) {
-    said.trouble = "its answer is unreadable";  // unless another one comes
+    said.trouble = "its answer is unreadable";  // unless another answer arrives
     return;
   }
-  if (answer->number != number) return;  // to the question before
+  if (answer->number != number) return;  // for an earlier question
   asking.is_heard.at(static_cast<size_t>(rank)) = true;
   said.trouble.clear();
   said.after = std::chrono::duration_cast<milliseconds>(dependencies_.now() - asking.begun);
@@ -220,7 +220,7 @@ void Questions::FinishAsking() {
   for (const OnAnswers& then : asking.thens) then(asking.answers);
 }
 
-// --- the leader performs what others hand on ---
+// --- leader: forwarded requests ---
 
 void Questions::AdvanceRequests() {
   if (store_.listens()) store_.Listen(&listen_, BellKey(), [this] { store_.Hurry(&read_request_); });
@@ -233,7 +233,7 @@ void Questions::AdvanceRequests() {
       store_.listens() ? settings_.look : settings_.poll);
 }
 
-// The serial number tells a request that was posted twice, because the store was slow to say that it has it.
+// The serial number identifies a request that was posted twice because the store confirmed the first one late.
 void Questions::OnRequest(int64_t slot, const std::string& text_untrusted) {
   ++next_slot_;
   store_.Hurry(&read_request_);
@@ -303,11 +303,11 @@ void Questions::AdvanceAnswering() {
         &read_question_, Key("q"), [this](const auto& text) { OnQuestion(text.value_or("")); }, settings_.busy_poll);
 }
 
-// A question of another release is answered as well: the leader learns from the answer what this rank speaks.
+// A question of another release is answered as well, so that the leader learns this rank's version.
 void Questions::OnQuestion(const std::string& text_untrusted) {
   answered_ = asked_;
   const std::optional<Question> question = QuestionFrom(text_untrusted);
-  if (!question) return;  // it is over
+  if (!question) return;  // the question is over
   answered_ = asked_ = std::max(asked_, question->number);
   const bool is_ours = question->version == kSpeechVersion;
   answer_ = AnswerToQuestion{kSpeechVersion, question->number, is_ours ? AnswerHere(question->text) : ""};
@@ -334,20 +334,20 @@ void Questions::Forward(const std::string& text, milliseconds time, OnReplied th
 void Questions::AdvanceForwarding() {
   while (!forwards_.empty() && dependencies_.now() >= forwards_.front().deadline) {
     const Forwarding& late = forwards_.front();
-    if (late.slot != 0) Later(Key("f", late.slot), kOver);  // withdrawn, if the leader has not read it
+    if (late.slot != 0) Later(Key("f", late.slot), kOver);  // withdraws it if the leader has not read it yet
     EndForwarding(session_.empty() ? Status(StatusCode::kUnavailable, "no message of rank 0 has arrived yet")
                                    : NotInTime(late.time));
   }
   if (forwards_.empty() || session_.empty()) return;
   Forwarding& first = forwards_.front();
-  // The leader takes the requests of a rank in the order of their serials.
+  // The leader accepts the requests of a rank in the order of their serials.
   if (first.serial == 0) {
     first.serial = ++serials_;
     first.message =
         Encode(ForwardedRequest{kSpeechVersion, {settings_.rank, settings_.incarnation, first.serial}, first.text});
   }
   if (first.slot == 0) {
-    if (chores_.empty()) Post(&first);  // the key of the reply before is emptied
+    if (chores_.empty()) Post(&first);  // only after the key of the previous reply is cleared
     return;
   }
   if (store_.listens() && !first.has_rung)
@@ -369,7 +369,7 @@ void Questions::Post(Forwarding* forwarding) {
 }
 
 void Questions::OnPosted(int64_t serial, int64_t slot, const std::string& message, const std::string& standing) {
-  if (standing != message) {  // another rank was first; the leader has written down how far it has read
+  if (standing != message) {  // another rank used the slot first; the leader publishes the next slot that it reads
     store_.Get(&find_slot_, Key("f", 0), [this, slot](const auto& text) {
       int64_t free = 0;
       if (text) std::from_chars(text->data(), text->data() + text->size(), free);

@@ -1,18 +1,17 @@
-// What the ranks of a job say to each other on request, through its store. Loop thread only; owns no thread and no
-// timer.
+// Questions and requests between the ranks of a job, through its store. Loop thread only; owns no thread and no timer.
 //
-// The leader asks all ranks a question, and each answers for itself; any other rank hands a request on to the leader.
-// A rank sees only the text of a question. An answer that is late is reported as missing.
+// The leader sends a question to all ranks, and each answers for itself; any other rank forwards requests to the
+// leader. A rank sees only the text of a question. An answer that is late is reported as missing.
 //
-// Keys, under the job's prefix and the leader's session:
-//   q        the question that is open                       leader, replaced; emptied when it is over
+// Keys under the job's prefix and the leader's session, their values, and their writers:
+//   q        the open question                               leader, replaced; cleared when it is over
 //   a/RANK   the rank's answer to the newest question        rank, replaced
 //   f/0      the first of the next keys that is free         leader, replaced
-//   f/N      a request that a rank hands on                  whoever is first; emptied by the leader
-//   g/RANK   the leader's reply to the rank                  leader, replaced; emptied by the rank
+//   f/N      a forwarded request                             the first rank to set it; cleared by the leader
+//   g/RANK   the leader's reply to the rank                  leader, replaced; cleared by the rank
 //   b/0      (of the prefix) the leader's bell               a rank; removed by the leader
 //
-// No store traffic while no question is open, with one exception: a leader whose store does not listen looks for
+// No store traffic while no question is open, with one exception: a leader whose store does not listen polls for
 // requests four times a second. Other ranks learn of a question as they learn of a proposal (coordinator.h).
 #pragma once
 
@@ -34,25 +33,25 @@
 
 namespace stepwatch::agree {
 
-inline constexpr const char* kOver = "over";  // the value of a key that is done with
+inline constexpr const char* kOver = "over";  // replaces a value that is no longer needed
 inline constexpr const char* kRung = "rung";  // the value of a bell
 
-// Answers for its rank.
+// Answers questions and performs requests for its rank.
 class QuestionHost {
  public:
   using Reply = std::function<void(std::string)>;
 
   virtual ~QuestionHost() = default;
   virtual std::string Answer(const std::string& question_untrusted) = 0;
-  // On the leader: calls `reply` once, on the loop thread, within the call or later.
+  // Leader: calls `reply` once, on the loop thread, within the call or later.
   virtual void Perform(int rank, const std::string& request_untrusted, Reply reply) = 0;
 };
 
 struct RankAnswer {
   int rank = 0;
   std::string text_untrusted;          // empty: no answer has arrived
-  std::chrono::milliseconds after{0};  // the question
-  std::string trouble;                 // why there is no answer, or why it was not understood
+  std::chrono::milliseconds after{0};  // time after the question
+  std::string trouble;                 // why there is no answer, or why it is unreadable
 };
 
 class Questions : public std::enable_shared_from_this<Questions> {
@@ -62,54 +61,54 @@ class Questions : public std::enable_shared_from_this<Questions> {
     int rank = 0;
     int world_size = 1;
     Incarnation incarnation;
-    // How often a leader whose store does not listen looks for requests.
+    // Poll interval for requests of a leader whose store does not listen.
     std::chrono::milliseconds poll{250};
-    // How often one with a bell looks nevertheless.
+    // Poll interval with a bell.
     std::chrono::milliseconds look{60000};
-    // Between two looks for an answer, at first.
+    // Shortest poll interval for an answer.
     std::chrono::milliseconds busy_poll{5};
-    // A request of the store that is not answered by then is made again.
+    // A store request without an answer in this time is repeated.
     std::chrono::milliseconds answer_time{5000};
   };
   struct Dependencies {
     std::function<Time()> now;
-    // Runs the work on the loop thread, never from within the call; safe from any thread, also when the loop is gone.
+    // Runs the work on the loop thread, never within the call. Safe on any thread, even after the loop has ended.
     std::function<void(std::function<void()>)> post;
-    // Advance is wanted at this time; replaces what was wanted before.
+    // Requests a call of Advance at this time; replaces the earlier request.
     std::function<void(Time)> wake_at;
-    // Leader: all ranks are to learn of the question of this number, which is in the store.
+    // Leader: announces the question with this number, which is in the store, to all ranks.
     std::function<void(int64_t)> announce;
   };
   using OnAnswers = std::function<void(Result<std::vector<RankAnswer>>)>;  // by rank, the leader's own included
   using OnReplied = std::function<void(Result<std::string>)>;
 
-  // At one time; more are refused.
+  // Maximum number of waiting questions; more are rejected.
   static constexpr size_t kQuestionsMax = 8;
   static constexpr size_t kForwardsMax = 8;
 
-  // `host` must outlive it, or its Stop.
+  // `host` must outlive this object or the time of its Stop.
   Questions(Settings settings, std::shared_ptr<Store> store, QuestionHost* host, Dependencies dependencies);
 
   bool is_leader() const { return settings_.rank == 0; }
-  // This rank has joined the job. Before that it asks and forwards no request.
+  // Called when this rank has joined the job. Before that, questions and requests are rejected.
   void Start();
-  // Waiting calls are answered with kUnavailable.
+  // Waiting calls receive kUnavailable.
   void Stop();
 
-  // Leader: asks all ranks; calls `then` when all have answered, or in so much time. Questions are asked one after the
-  // other; one that is asked already, and not under way, is asked once for all.
+  // Leader: sends a question to all ranks; calls `then` when all have answered, or after `time`. Questions are sent one
+  // after another; callers with the text of a waiting question share its answers.
   void Ask(const std::string& text, std::chrono::milliseconds time, OnAnswers then);
-  // Other ranks: hands a request on to the leader. kTimedOut: no reply in time; whether the request was performed is
-  // not known then. One that is urgent goes before all that wait, however many.
+  // Other ranks: forwards a request to the leader. kTimedOut: no reply in time; the request may have been performed
+  // nevertheless. An urgent request overtakes all waiting ones.
   void Forward(const std::string& text, std::chrono::milliseconds time, OnReplied then, bool is_urgent = false);
-  // Other ranks: the leader whom this rank follows has asked so many questions.
+  // Other ranks: `number` is the count of questions by the leader that this rank follows.
   void Asked(const Incarnation& session, int64_t number);
-  // Performs the requests that are due.
+  // Performs the work that is due.
   void Advance();
 
  private:
   struct Asking {
-    int64_t number = 0;  // 0: it waits
+    int64_t number = 0;  // 0: waiting
     std::string text;
     std::chrono::milliseconds time{0};
     Time begun, deadline;
@@ -119,16 +118,16 @@ class Questions : public std::enable_shared_from_this<Questions> {
     std::vector<OnAnswers> thens;
   };
   struct Forwarding {
-    int64_t serial = 0;  // 0: it waits
+    int64_t serial = 0;  // 0: waiting
     std::string text;
-    std::string message;  // with the serial
+    std::string message;  // includes the serial
     std::chrono::milliseconds time{0};
     Time begun, deadline;
-    int64_t slot = 0;  // 0: it is not in the store
+    int64_t slot = 0;  // 0: not in the store
     bool has_rung = false;
     OnReplied then;
   };
-  // The newest request that a rank has handed on.
+  // The newest request that a rank has forwarded.
   struct Heard {
     Incarnation incarnation;
     int64_t serial = 0;
@@ -146,7 +145,7 @@ class Questions : public std::enable_shared_from_this<Questions> {
   void OnAnswer(int64_t number, int rank, const std::string& text_untrusted);
   void FinishAsking();
   std::string AnswerHere(const std::string& question_untrusted);
-  // Ok: this rank takes part in the job.
+  // Ok: this rank has joined the job.
   Status Present() const;
 
   void AdvanceRequests();
@@ -168,17 +167,17 @@ class Questions : public std::enable_shared_from_this<Questions> {
   std::chrono::milliseconds BusyPoll(Time begun, size_t requests) const;
 
   const Settings settings_;
-  QuestionHost* host_;  // null: stopped
+  QuestionHost* host_;  // null once stopped
   const Dependencies dependencies_;
   StoreClient store_;
-  std::string store_trouble_;  // empty: the store answers
-  Incarnation session_;        // of the leader; empty: none is known yet
+  std::string store_trouble_;  // empty: the store responds
+  Incarnation session_;        // of the leader; empty: not known yet
   bool has_started_ = false;
 
   // Leader.
-  std::deque<Asking> questions_;  // the first one is under way
+  std::deque<Asking> questions_;  // the first one is in progress
   int64_t numbers_ = 0;
-  bool holds_question_ = false;  // the store, of one that is over or not
+  bool holds_question_ = false;  // the store has the text of a question, open or over
   int64_t next_slot_ = 1;
   size_t performing_ = 0;
   std::vector<Heard> heard_;             // by rank
@@ -187,11 +186,11 @@ class Questions : public std::enable_shared_from_this<Questions> {
   // Other ranks.
   int64_t asked_ = 0, answered_ = 0;
   std::optional<AnswerToQuestion> answer_;  // to be written
-  std::deque<Forwarding> forwards_;         // the first one is under way
+  std::deque<Forwarding> forwards_;         // the first one is in progress
   int64_t serials_ = 0;
   int64_t free_slot_ = 1;
 
-  // Keys to be emptied; no call waits for that.
+  // Keys to clear, without a caller that waits.
   std::deque<std::pair<std::string, std::string>> chores_;
   StoreClient::Request write_question_, read_request_, listen_, read_question_, write_answer_, post_, find_slot_, ring_,
       read_reply_, chore_;

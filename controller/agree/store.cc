@@ -5,7 +5,7 @@
 
 namespace stepwatch {
 
-// Each key by itself. The answer is that of the last one, or a fault of any.
+// Sets the keys one by one. Answers with the result of the last one, or with a fault of any.
 void Store::SetAll(const std::vector<std::string>& keys, const std::string& value, Done done) {
   struct Tally {
     std::atomic<size_t> left;

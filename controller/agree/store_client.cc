@@ -11,10 +11,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// After a failed request; doubled up to the second.
+// Pause after a failed request; doubled up to kPauseAfterFaultMax.
 constexpr milliseconds kPauseAfterFault{20};
 constexpr milliseconds kPauseAfterFaultMax{1000};
-// A store is well again when nothing failed for so long.
+// The store counts as recovered after this time without a failure.
 constexpr milliseconds kWellAfter{2000};
 
 std::string KeyOfRank(const std::string& key, size_t rank) {
@@ -96,7 +96,7 @@ void StoreClient::Restart(Request* request) {
 void StoreClient::Ask(Request* request, const Issue& issue, const Handler& handler, milliseconds pause) {
   const Time now = dependencies_.now();
   if (request->is_out && now - request->asked < answer_time_) return;
-  if (request->is_out) {  // never answered: as if it had failed
+  if (request->is_out) {  // no answer in time counts as a failure
     request->is_out = false;
     Take(request, Status(StatusCode::kTimedOut, "no answer within " + std::to_string(answer_time_.count()) + " ms"),
          handler);

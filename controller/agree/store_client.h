@@ -1,5 +1,5 @@
-// The job's store as one rank uses it: every request is repeated until it is answered; each key's meaning allows that.
-// Loop thread only.
+// Access of one rank to the job's store. Every request is repeated until it is answered; the meaning of each key allows
+// this. Loop thread only.
 #pragma once
 
 #include <chrono>
@@ -20,53 +20,53 @@ using Time = std::chrono::steady_clock::time_point;
 
 class StoreClient {
  public:
-  // One request of a kind at a time; an answer that comes after its time is ignored.
+  // State of one kind of request, of which one is in progress at a time; an answer after its deadline is ignored.
   struct Request {
     bool is_out = false;
-    bool hurries = false;  // another one follows the answer without a pause
+    bool hurries = false;  // the next one follows the answer without a pause
     uint64_t serial = 0;
     Time asked;
-    Time not_before;  // pause between two of them
+    Time not_before;  // earliest time of the next one
     std::chrono::milliseconds pause_after_fault{0};
   };
   using Handler = std::function<void(const std::optional<std::string>&)>;
-  // Called for every rank that was asked about, with its word if there is one.
+  // Called for every rank whose word was read, with the word if there is one.
   using OnWord = std::function<void(int rank, const std::optional<std::string>& word)>;
 
   struct Dependencies {
     std::function<Time()> now;
-    // Runs the work on the loop thread, never from within the call; safe from any thread, also when the loop is gone.
+    // Runs the work on the loop thread, never within the call. Safe on any thread, even after the loop has ended.
     std::function<void(std::function<void()>)> post;
-    // Who holds the requests; null: gone or stopped, and answers are ignored.
+    // The owner of the requests; null: destroyed or stopped, so answers are ignored.
     std::function<std::shared_ptr<void>()> owner;
-    // The store fails, with the reason; or Ok: it answers again.
+    // The store fails, for this reason; Ok: it responds again.
     std::function<void(const Status&)> on_change;
-    // After every answer.
+    // Called after every answer.
     std::function<void()> on_answer;
   };
 
-  // A request that is not answered within `answer_time` is made again. `dependencies.owner` is called later only.
+  // A request without an answer within `answer_time` is repeated. The constructor does not call `dependencies.owner`.
   StoreClient(std::shared_ptr<Store> store, std::chrono::milliseconds answer_time, Dependencies dependencies);
 
   void Get(Request* request, const std::string& key, Handler handler, std::chrono::milliseconds pause = {});
   void Set(Request* request, const std::string& key, const std::string& value, Handler handler);
   void SetOnce(Request* request, const std::string& key, const std::string& value, Handler handler);
   void SetAll(Request* request, const std::vector<std::string>& keys, const std::string& value, Handler handler);
-  // Calls `handler` when the key has been set. A failure is tried again, and told to nobody.
+  // Calls `handler` when the key has been set. A failure is retried and not reported.
   void Listen(Request* request, const std::string& key, const std::function<void()>& handler);
 
-  // Words of the ranks about one matter. A store that appends has them under one key, which one request reads; any
-  // other has a key for each rank.
+  // Words of the ranks on one subject. A store that appends keeps them under one key, which one request reads; any
+  // other store has one key for each rank.
   void Enter(Request* request, const std::string& key, int rank, const std::string& word, Handler handler);
-  // `is_known[rank]`: its word is not asked for. `requests` has one for each rank.
+  // `is_known[rank]`: this word is not read. `requests` has one element for each rank.
   void ReadWords(std::vector<Request>* requests, const std::string& key, const std::vector<bool>& is_known,
                  const OnWord& on_word, std::chrono::milliseconds pause);
 
-  // The next request need not pause. If one is out it may have been performed already: another one follows it.
+  // The next request does not pause. If one is in progress, another follows, as its result may already be outdated.
   void Hurry(Request* request);
-  // What was asked before is not awaited any more, and the next request goes out at once.
+  // Ignores the answer of the request in progress; the next request starts at once.
   void Restart(Request* request);
-  // Numbers mean something else now: answers to what was asked before are ignored.
+  // Numbers have a new meaning: answers to earlier requests are ignored.
   void IgnoreOldAnswers() { ++epoch_; }
   bool appends() const { return store_->abilities().appends; }
   bool listens() const { return store_->abilities().listens; }

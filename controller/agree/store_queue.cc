@@ -11,7 +11,7 @@ namespace stepwatch {
 
 class StoreQueue::Requests {
  public:
-  // False, and nothing taken: the queue is closed.
+  // Returns false, and leaves the request unchanged, if the queue is closed.
   bool Push(Request& request) {
     const base::MutexLock lock(&mutex_);
     if (closed_) return false;
@@ -33,7 +33,7 @@ class StoreQueue::Requests {
     const base::MutexLock lock(&mutex_);
     return std::exchange(listening_, {});
   }
-  // Takes what waits.
+  // Closes the queue and returns the waiting requests.
   std::deque<Request> Close() {
     const base::MutexLock lock(&mutex_);
     closed_ = true;
@@ -132,7 +132,7 @@ Store::Answer Perform(BlockingStore& store, const StoreQueue::Request& request) 
   }
 }
 
-// The thread holds the queue, not this object: a call that hangs is left behind with all that it uses.
+// The thread owns the queue, not this object: a call that hangs is abandoned with everything that it uses.
 class StoreOnThread final : public Store {
  public:
   explicit StoreOnThread(std::shared_ptr<BlockingStore> store)

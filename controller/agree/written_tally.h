@@ -1,4 +1,4 @@
-// Which ranks have written all rows of a plan: each reports it, the leader waits for it. Loop thread only.
+// Records which ranks have written all rows of a plan: each reports it, the leader waits for it. Loop thread only.
 #pragma once
 
 #include <deque>
@@ -16,15 +16,15 @@ class WrittenTally {
  public:
   WrittenTally(int rank, int world_size) : rank_(rank), requests_(static_cast<size_t>(world_size)) {}
 
-  // This rank has written all rows of the plan.
+  // Reports that this rank has written all rows of the plan.
   void Report(PlanId plan_id) {
     if (unreported_.empty() || unreported_.back() != plan_id) unreported_.push_back(plan_id);
   }
-  // Calls `then` once every rank has reported that of the plan, or at the deadline; replaces an earlier call.
+  // Calls `then` when every rank has reported this for the plan, or at the deadline; replaces an earlier call.
   void Await(PlanId plan_id, Time deadline, std::function<void()> then);
   bool awaits() const { return awaited_.has_value(); }
 
-  // Does what is due. `session_key` begins every key.
+  // Performs the work that is due. `session_key` is the prefix of every key.
   void Advance(StoreClient* store, const std::string& session_key, Time now, std::chrono::milliseconds poll);
 
  private:

@@ -1,4 +1,4 @@
-// A config file looked at without a monitor.
+// Checks a config file without a monitor.
 #include "controller/watch/file_snapshot.h"
 #include "src/config/parse_config.h"
 #include "stepwatch/monitor.h"
@@ -13,7 +13,7 @@ Status CheckConfig(const std::string& path) try {
     return Status(snapshot.kind == watch::SnapshotKind::kMissing ? StatusCode::kNotFound : StatusCode::kUnavailable,
                   snapshot.error);
   return config::ParseConfig(snapshot.bytes).status();
-} catch (const std::exception& error) {  // no descriptor or memory left
+} catch (const std::exception& error) {  // no descriptor or memory
   return Status(StatusCode::kExhausted, path + " cannot be checked: " + error.what());
 }
 

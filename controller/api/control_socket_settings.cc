@@ -11,7 +11,7 @@
 namespace stepwatch::api {
 namespace {
 
-// A page of metrics of about 15 MB.
+// About 15 MB of metrics.
 constexpr size_t kSeriesMax = 100000;
 
 std::string_view Variable(const char* name) {
@@ -19,7 +19,7 @@ std::string_view Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// STEPWATCH_SOCKET{suffix}; where that is unset, its name until the last release.
+// The value of STEPWATCH_SOCKET{suffix}; if that is unset, of the variable's name in the last release.
 std::string_view SocketVariable(const std::string& suffix) {
   const std::string_view value = Variable(("STEPWATCH_SOCKET" + suffix).c_str());
   return value.empty() ? Variable(("STEPWATCH_DOOR" + suffix).c_str()) : value;

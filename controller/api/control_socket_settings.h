@@ -11,10 +11,10 @@ namespace stepwatch::api {
 struct ControlSocketSettings {
   bool is_wanted = true;
   ControlSocketOptions options;
-  std::string trouble;  // something in the environment that cannot be used, as a sentence; empty: nothing
+  std::string trouble;  // an unusable environment variable, as a sentence; empty: no error
 };
 
-// A relative path is one of the directory that the process is in at this moment.
+// Relative paths are resolved against the current directory of the process.
 ControlSocketSettings SettingsOfControlSocket(const Options& options,
                                               base::FileSystem& files = base::FileSystem::Real());
 

@@ -21,7 +21,7 @@ spdlog::level::level_enum LevelOf(EventKind kind) {
 }  // namespace
 
 std::function<void(const Event&)> MakeEventLog(int rank, int world_size) {
-  // Not registered: spdlog's registry is the program's, not ours.
+  // Not registered, as spdlog's registry belongs to the program.
   auto logger = std::make_shared<spdlog::logger>("stepwatch", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   const std::string who = world_size > 1 ? fmt::format("[rank {}] ", rank) : "";
   logger->set_pattern("%Y-%m-%d %H:%M:%S [stepwatch] " + who + "[%l] %v");

@@ -1,4 +1,4 @@
-// The log that events go to when the program does not take them itself.
+// The log for events when the program has no event callback.
 #pragma once
 
 #include <functional>

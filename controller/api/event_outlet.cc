@@ -10,7 +10,7 @@ void EventOutlet::Emit(const Event& event) noexcept {
   }
   try {
     on_event_(event);
-  } catch (...) {  // there is nobody left to tell, and the loop goes on
+  } catch (...) {  // the error cannot be reported; the loop continues
   }
   const base::MutexLock lock(&mutex_);
   if (--calls_ == 0) quiet_.NotifyAll();

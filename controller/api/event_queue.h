@@ -1,4 +1,4 @@
-// Events that other threads hand to the loop: bounded, and nobody waits for the user's function here.
+// Bounded queue of events from other threads to the loop; putting an event does not wait for the user's function.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@ class EventQueue {
  public:
   static constexpr size_t kEventsMax = 256;
 
-  // Any thread. True: the loop is to be woken, which it is once for all that lies here. An event that finds no room, or
-  // no memory, is counted.
+  // Any thread. Returns true if the caller must wake the loop, once for all queued events. An event that finds no room
+  // or memory is counted as dropped.
   bool Put(Event event) noexcept;
-  // Loop thread. The last event says how many were left out, if any were.
+  // Loop thread. The last event reports how many were dropped, if any.
   std::vector<Event> Take();
 
  private:

@@ -6,7 +6,7 @@
 namespace stepwatch::api {
 namespace {
 
-// torchrun gives its children "none" if nobody has named the rendezvous (--rdzv-id), so that says nothing.
+// torchrun passes "none" to its children if the rendezvous has no name (--rdzv-id), so this value identifies no job.
 constexpr std::string_view kNoRendezvous = "none";
 
 }  // namespace

@@ -1,12 +1,12 @@
-// By which id a restart of a job knows what an earlier start has done.
+// The id by which a restarted job recognises the work of its earlier starts.
 #pragma once
 
 #include <string>
 
 namespace stepwatch::api {
 
-// The first of these that says something: `wanted`, STEPWATCH_JOB_ID, and the variables that launchers set: the
-// rendezvous of torchrun, then the job of a scheduler. Empty: none does.
+// Returns the first usable id: `wanted`, STEPWATCH_JOB_ID, then the variables that launchers set: the rendezvous of
+// torchrun, and the job of a scheduler. Empty: no id.
 std::string JobIdOr(const std::string& wanted);
 
 }  // namespace stepwatch::api

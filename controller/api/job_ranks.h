@@ -1,4 +1,4 @@
-// What a monitor says as one rank of its job, and what its control socket hears from the others.
+// A monitor as one rank of its job: its answers to other ranks, and its control socket's questions to them.
 #pragma once
 
 #include <chrono>
@@ -14,11 +14,11 @@ namespace stepwatch::api {
 
 class JobRanks final : public agree::QuestionHost {
  public:
-  // `impl` outlives it. Nothing is asked of it before it is whole.
+  // `impl` must outlive it, and is not used before it is fully constructed.
   explicit JobRanks(Monitor::Impl* impl) : impl_(*impl) {}
 
   // --- any thread ---
-  // The ranks can ask each other.
+  // True if the ranks can query each other.
   bool shares_store() const;
   bool Leads() const;
   // See control_socket::Job.
@@ -32,9 +32,9 @@ class JobRanks final : public agree::QuestionHost {
   void Perform(int rank, const std::string& request_untrusted, Reply reply) override;
 
  private:
-  // Why no other rank can be asked; empty: it can, or there is none.
+  // Why no other rank can be queried; empty: others can be queried, or there are none.
   std::string WhyAlone() const;
-  // Loop thread: the control socket's worker calls `then` with the result, which may be long to parse.
+  // Loop thread. `then` is called on the control socket's worker, as the result may take long to parse.
   template <class Value>
   void Deliver(const std::function<void(Result<Value>)>& then, Result<Value> value);
 

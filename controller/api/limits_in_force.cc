@@ -28,13 +28,13 @@ Status Unusable(const char* name, std::string_view text, const std::string& acce
                                           " is invalid; accepted: " + accepted + ", or unset");
 }
 
-// Empty: not set, as for every other variable.
+// An empty variable counts as unset, as for every other variable.
 std::string_view TextOf(const LimitSources& sources, const char* name) {
   const char* value = sources.variable(name);
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-// 0: no limit.
+// 0 in a limit means that there is none; the smaller of two limits applies.
 template <class Number>
 Number Stricter(Number a, Number b) {
   return a <= 0 ? b : b <= 0 ? a : std::min(a, b);
@@ -106,7 +106,7 @@ bool IsBelow(const std::string& path, const std::string& root) {
   return path == root || (path.compare(0, root.size(), root) == 0 && (root == "/" || path[root.size()] == '/'));
 }
 
-// The inner one of two roots.
+// Keeps the inner one of two roots.
 Status TightenRoot(const LimitSources& sources, std::string* limit) {
   const std::string other(TextOf(sources, kOutputRoot));
   if (other.empty()) return Status();

@@ -1,4 +1,4 @@
-// The limits that hold for a run: those of the program and of the environment, of each the stricter one.
+// The limits of a run: the stricter of the program's limits and the environment's.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,17 @@
 namespace stepwatch::api {
 
 struct LimitSources {
-  // As std::getenv. Null: the variable is not set.
+  // Same interface as std::getenv. Null: the variable is not set.
   std::function<const char*(const char* name)> variable;
-  // The directory without links in its path, made if it is not there. Asked only to compare two output roots.
+  // Returns the path of the directory without symlinks, and creates it if missing. Called only to compare two output
+  // roots.
   std::function<Result<std::string>(const std::string& path)> resolve;
 };
 
-// An error: a variable cannot be understood, or two limits leave nothing that both allow. A limit that somebody has
-// written wrongly is never passed over.
+// Fails if a variable is invalid, or if two limits leave no value that both allow. An invalid limit is never ignored.
 Result<Limits> LimitsInForce(const Limits& of_program, const LimitSources& sources);
 
-// The environment's, and the file system's.
+// Reads the environment and the file system.
 LimitSources SystemLimitSources(base::FileSystem& files);
 
 }  // namespace stepwatch::api

@@ -47,7 +47,7 @@ void LoopThread::Run() noexcept {
 void LoopThread::ReportFault(const char* what) noexcept {
   try {
     on_fault_(what);
-  } catch (...) {  // no memory to say that there was none: the loop goes on
+  } catch (...) {  // no memory to report the lack of memory: the loop continues
   }
 }
 
@@ -81,7 +81,7 @@ bool LoopThread::Call(std::function<void()> work, std::chrono::steady_clock::tim
     work();
     return true;
   }
-  // Shared with the handler: it may run after this call has given up.
+  // Shared with the handler, which may run after this call has timed out.
   auto done = std::make_shared<std::promise<void>>();
   std::future<void> finished = done->get_future();
   Post([done, work = std::move(work)] {

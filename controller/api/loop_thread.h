@@ -1,4 +1,4 @@
-// The loop thread: one Asio io_context that never ends by an exception and never sees the trainer's signals.
+// The loop thread: one Asio io_context. No exception ends it, and the trainer's signals are blocked in it.
 #pragma once
 
 #include <atomic>
@@ -18,19 +18,19 @@ class LoopThread {
  public:
   // `on_fault` receives, on the loop thread, exceptions that escaped a handler.
   explicit LoopThread(std::function<void(const char*)> on_fault);
-  // Stop() must have been called, unless Start() was not.
+  // Stop() must have been called if Start() was.
   ~LoopThread();
 
   void Start();
-  // Lets the handlers that are queued run, then ends the thread. False: one of them hangs; the thread still runs at the
-  // deadline. Detach then.
+  // Runs the queued handlers, then ends the thread. False: a handler hangs, so the thread still runs at the deadline;
+  // call Detach then.
   bool Stop(std::chrono::steady_clock::time_point deadline);
-  // Lets a thread go that hangs; when it comes back it runs what is queued, and ends.
+  // Abandons a thread that hangs; if it continues, it runs the queued handlers and ends.
   void Detach();
 
   void Post(std::function<void()> work);
-  // Runs `work` on the loop and waits for it, at most until the timeout; false: it has not finished (it still will).
-  // From the loop thread itself: runs it at once.
+  // Runs `work` on the loop and waits for it until the timeout; false: it has not finished, and will finish later. On
+  // the loop thread itself, runs it at once.
   bool Call(std::function<void()> work, std::chrono::milliseconds timeout);
   bool Call(std::function<void()> work, std::chrono::steady_clock::time_point deadline);
 
@@ -44,7 +44,7 @@ class LoopThread {
 
   const std::function<void(const char*)> on_fault_;
   const std::unique_ptr<Loop> loop_;
-  std::promise<void> ended_;  // the thread runs no handler any more
+  std::promise<void> ended_;  // set when the thread runs no more handlers
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// The facade: puts loop, data plane and drain together, and keeps each call on the thread it belongs to.
+// The facade: assembles loop, data plane and drain, and runs each call on the thread to which it belongs.
 #include "stepwatch/monitor.h"
 
 #include <algorithm>
@@ -21,11 +21,11 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kCloseTimeout{5000};
-// The last part of the time of Close, at most a quarter of it, belongs to the loop.
+// The last part of the time of Close, at most a quarter of it, is reserved for the loop.
 constexpr milliseconds kLoopReserve{1000};
 
-// A thread that was left behind in a call still uses these parts. They are held for the rest of the process, where a
-// leak checker finds them.
+// A thread that was abandoned in a call still uses these parts. They are kept for the rest of the process, and stay
+// reachable for leak checkers.
 template <class Parts>
 void KeepForEver(std::unique_ptr<Parts> parts) noexcept {
   static auto& mutex = *new base::Mutex;
@@ -70,7 +70,7 @@ Result<std::unique_ptr<Monitor>> Monitor::Impl::CreateMonitor(Options options, b
   }
   if (options.group_mates.empty())  // without groups all ranks belong together
     for (int rank = 0; rank < options.world_size; ++rank) options.group_mates.push_back(rank);
-  // Nobody would count its vote.
+  // Such a rank's vote would not be counted.
   if (options.store && (options.rank < 0 || options.rank >= options.world_size)) {
     replaced += "rank " + std::to_string(options.rank) + " is outside world_size " +
                 std::to_string(options.world_size) + " (ranks count from 0); this rank runs alone, without the store. ";
@@ -99,13 +99,14 @@ Result<std::unique_ptr<Monitor>> Monitor::Impl::CreateMonitor(Options options, b
   impl.Start();
   return monitor;
 } catch (const std::exception& error) {
-  // No descriptor, thread or memory left: no reason for a training run not to start.
+  // A lack of descriptors, threads or memory must not stop a training run from starting.
   return Status(StatusCode::kExhausted, std::string("the monitor cannot start: ") + error.what());
 }
 
 Monitor::~Monitor() {
   if (!impl_->data_plane_.InOwner()) {
-    // A forked child has no threads of ours, and the files are its parent's: everything is left as it lies.
+    // A forked child has no threads of the monitor, and the files belong to its parent, so all parts are leaked
+    // unchanged.
     (void)impl_.release();
     return;
   }
@@ -119,7 +120,7 @@ Status Monitor::Attach(SiteIndex sites, HookTable* hooks) {
   impl_->NameModules(sites);
   impl_->TestServer();
   impl_->AwaitRunId();
-  // Shared with the handler: it may run after this call has given up on a file system that hangs.
+  // Shared with the handler, which may run after this call has timed out because a file system hangs.
   auto shared_sites = std::make_shared<SiteIndex>(std::move(sites));
   const bool is_first = !std::exchange(impl_->awaited_look_, true);
   return impl_->ChangePlan([&impl = *impl_, shared_sites] { return impl.reloader_.Attach(std::move(*shared_sites)); },
@@ -163,7 +164,7 @@ RefreshOutcome Monitor::Refresh(milliseconds timeout) {
   };
   if (!impl_->loop_.Call(look, timeout)) return RefreshOutcome::kTimedOut;
   if (*settled) return *outcome;
-  // The file is read, and the ranks of the job decide on what was found.
+  // The file has been read; the ranks of the job still decide on the change.
   const auto take = [&impl = *impl_, outcome] {
     *outcome = impl.reloader_.reports().outcome();
     impl.PublishState();
@@ -196,19 +197,19 @@ void Monitor::PublishStacks(std::vector<std::pair<std::string, std::string>> row
   impl_->loop_.Post([&impl = *impl_, rows = std::move(rows)] { impl.reloader_.journal().PublishStacks(rows); });
 }
 
-// One deadline for all of it. The drain gives up a little earlier, so that the loop can still write down what became of
-// the plans; a loop that hangs finds the control socket for events closed when it comes back.
+// One deadline for all steps. The drain stops a little earlier, so that the loop can still record the end of the plans.
+// A loop that hangs finds the event outlet closed when it continues.
 Status Monitor::Close(milliseconds timeout) {
   if (!impl_->data_plane_.InOwner() || impl_->closed_.exchange(true)) return Status();
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  // The last part of the time belongs to the loop and to the files.
+  // The last part of the time is reserved for the loop and the files.
   const milliseconds reserve = std::min<milliseconds>(timeout / 4, kLoopReserve);
   impl_->data_plane_.plans.Close();
   impl_->data_plane_.plans.SetHooks(nullptr);
   const drain::StopOutcome drained = impl_->drain_.Stop(deadline - reserve, deadline - reserve / 2);
   const bool sink_hangs = drained == drain::StopOutcome::kHangs;
   if (sink_hangs) impl_->drain_.Detach();
-  // All that the drain had to say is on the board; what follows from it is performed, the write-back included.
+  // The board has everything that the drain reported; the loop processes it, including the write-back.
   if (impl_->loop_.Call([&impl = *impl_] { impl.OnBoard(); }, deadline))
     (void)impl_->Await(&reload::Reloader::recorded, deadline - reserve / 2);
   const bool loop_answered = impl_->loop_.Call([&impl = *impl_] { impl.reloader_.StopWatching(); }, deadline);
@@ -220,9 +221,9 @@ Status Monitor::Close(milliseconds timeout) {
   if (!loop_ended) impl_->loop_.Detach();
   (void)impl_->control_socket_.Close(deadline);
   if (impl_->job_) impl_->job_->beats().NoteEnd(impl_->end_.load(std::memory_order_relaxed));
-  // Last, so that whoever follows the events hears of the end.
+  // Last, so that readers of the event stream receive the end.
   const bool socket_ended = !impl_->server_ || impl_->server_->Stop(deadline);
-  // What hangs in a file comes back with the limits, and where the output goes, in its hands.
+  // A thread that hangs in a file may continue and still use the limits and the output directory.
   impl_->hung_ = sink_hangs || !loop_ended || !socket_ended || !config_stopped || !output_stopped;
   if (!loop_ended)
     return Status(StatusCode::kTimedOut, "the loop thread hangs, possibly in on_event, and was abandoned");

@@ -1,5 +1,5 @@
-// Changes through the control socket, and files beside the rows that it reads: on the executors of the loop, which
-// passes requests on without waiting.
+// Changes through the control socket, and the files beside the rows that it reads. Runs on the executors of the loop,
+// which forwards requests without waiting.
 #include <unistd.h>
 
 #include <exception>
@@ -73,7 +73,7 @@ EditOrder::Kind KindOf(control_socket::ConfigChange::Verb verb) {
   return EditOrder::Kind::kReplace;
 }
 
-// Calls `on_fault` if the work, on the loop, cannot be begun.
+// Calls `on_fault` if the work cannot be posted to the loop.
 template <class Work, class OnFault>
 void OrReport(const Work& work, const OnFault& on_fault) {
   try {
@@ -117,7 +117,7 @@ void MonitorJob::Order(const control_socket::ConfigChange& change, const ChangeR
   });
 }
 
-// The histories of all runs of this config are read: those of the run before a restart count as well.
+// Reads the histories of all runs of this config, including runs before a restart.
 void MonitorJob::RollBack(const control_socket::ConfigChange& change, const ChangeReport& report,
                           const OnReport& then) {
   const auto found = std::make_shared<Result<output::OldConfig>>(Status(StatusCode::kNotFound, ""));

@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between two questions to the loop about what other ranks decide.
+// Poll interval of the loop for decisions that involve other ranks.
 constexpr milliseconds kAskAgain{1};
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
@@ -112,7 +112,7 @@ void Monitor::Impl::TestServer() noexcept {
   try {
     if (!control_socket_settings_.trouble.empty()) ReportNote(control_socket_settings_.trouble);
     server_->Start();
-  } catch (const std::exception& error) {  // no thread left
+  } catch (const std::exception& error) {  // no thread available
     try {
       ReportNote(std::string("cannot open the control socket of this run (for stepwatch ps, status): ") + error.what() +
                  "; training continues");
@@ -180,13 +180,13 @@ void Monitor::Impl::PublishState() {
 
 void Monitor::Impl::PublishView() noexcept try {
   job_->Publish(reloader_.View());
-} catch (const std::bad_alloc&) {  // the last one stays until the next
+} catch (const std::bad_alloc&) {  // the previous view stays until the next
 }
 
 MonitorStatus Monitor::Impl::GetStatus() const {
   MonitorStatus status;
   status.step = data_plane_.running.number();
-  if (!data_plane_.InOwner()) return status;  // a thread that held the lock at the fork is not there to release it
+  if (!data_plane_.InOwner()) return status;  // after a fork, a lock may be held by a thread that does not exist here
   status.state = State();
   status.plan_id = data_plane_.plans.plan_id();
   status.collected = status.plan_id == 0 ? 0 : data_plane_.plans.collected();
@@ -230,14 +230,14 @@ Status Monitor::Impl::ChangePlan(std::function<reload::Replanned()> change, bool
   const auto deadline = std::chrono::steady_clock::now() + kLoopCallTimeout;
   struct Call {
     reload::Replanned replanned;
-    std::atomic<bool> is_over{false};  // the loop has answered, or this thread has stopped waiting: the first one says
+    std::atomic<bool> is_over{false};  // set first by the loop with its answer, or by this thread when it stops waiting
   };
   const auto call = std::make_shared<Call>();
   const bool done = loop_.Call(
       [this, call, change = std::move(change)] {
         try {
           call->replanned = change();
-        } catch (const std::exception& error) {  // no descriptor or memory left
+        } catch (const std::exception& error) {  // no descriptor or memory
           call->replanned.status =
               Status(StatusCode::kExhausted, std::string("the plan is unchanged: ") + error.what());
         }
@@ -263,7 +263,7 @@ RunState Monitor::Impl::State() const {
   if (reloader_.proposed_step() >= 0) return RunState::kPreparing;
   const RunState state = loop_state_.load(std::memory_order_relaxed);
   if (state == RunState::kArmed && data_plane_.plans.plan_waiting()) return RunState::kArmed;
-  // The loop learns of an ended window a moment after the step thread has ended it.
+  // The loop learns of an ended window shortly after the step thread has ended it.
   return state == RunState::kArmed || state == RunState::kCollecting ? RunState::kDraining : state;
 }
 

@@ -1,4 +1,4 @@
-// The parts of a Monitor, and what passes between them that belongs to none of them.
+// The parts of a Monitor, and the communication between them.
 #pragma once
 
 #include <atomic>
@@ -30,37 +30,38 @@ namespace stepwatch {
 
 class Monitor::Impl {
  public:
-  // How long a call of the program waits for the loop, and for files that the loop waits for.
+  // Time limit of a program's call for the loop, and for files that the loop waits for.
   static constexpr std::chrono::milliseconds kLoopCallTimeout{30000};
 
-  // Monitor::Create over a file system, which must outlive whatever hangs in it.
+  // Monitor::Create on the given file system, which must outlive any thread that hangs in it.
   static Result<std::unique_ptr<Monitor>> CreateMonitor(Options options, base::FileSystem& files);
 
-  // `options` with its defaults filled in, and its limits those in force. Nothing runs yet.
+  // `options` have their defaults filled in, and the limits in force. The constructor starts no thread.
   Impl(Options options, bool dynamic, std::unique_ptr<output::RunStorage> storage, base::FileSystem& files);
   void Start();
 
-  // Loop thread, or before it runs. An event has changed what is published.
+  // Loop thread, or before it runs. Call it after an event has changed the published state.
   void Emit(Event event);
-  // Any thread: has the loop emit the event. Does not wait.
+  // Any thread: posts the event to the loop. Does not wait.
   void Report(Event event) noexcept;
-  // Loop thread: takes what the drain has posted.
+  // Loop thread: processes the reports of the drain.
   void OnBoard();
-  // Loop thread: state and directory for other threads.
+  // Loop thread: publishes state and directory for other threads.
   void PublishState();
 
-  // Asks the loop until it says yes; false: not in time.
+  // Polls the loop until `question` returns true; false at the deadline.
   bool Await(bool (reload::Reloader::*question)() const, std::chrono::steady_clock::time_point deadline);
-  // In static mode the output directory is fixed at once, so the job's run id is waited for.
+  // Waits for the job's run id, as static mode fixes the output directory at once.
   void AwaitRunId();
-  // Step thread: has the loop change what runs, and applies it, if no step is under way at once. `change` outlives a
-  // call that has stopped waiting. With `awaits_look` what the first look at the config finds belongs to the change.
+  // Step thread: has the loop prepare a change of the plan, and applies it at once unless a step is in progress.
+  // `change` outlives a call that has timed out. With `awaits_look`, the result of the first read of the config is part
+  // of the change.
   Status ChangePlan(std::function<reload::Replanned()> change, bool awaits_look = false);
   // Any thread.
   RunState State() const;
   MonitorStatus GetStatus() const;
 
-  // Step thread. A failure is a note among the events.
+  // Step thread. A failure is reported as a note event.
   void TestServer() noexcept;
   void NameModules(const SiteIndex& sites) noexcept;
 
@@ -69,7 +70,7 @@ class Monitor::Impl {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   base::FileSystem& files_;
   const std::unique_ptr<output::RunStorage> storage_;
-  base::IoThread io_;                          // looks at the config and writes it back
+  base::IoThread io_;                          // reads the config and writes it back
   base::IoThread output_io_{"stepwatch-out"};  // writes manifest.json and other small files of the run
   api::EventOutlet control_socket_;
   api::EventQueue reported_;
@@ -83,17 +84,17 @@ class Monitor::Impl {
   reload::Reloader reloader_;
   std::atomic<bool> closed_{true};  // until the loop runs, and after Close
   bool hung_ = false;
-  bool knows_run_id_ = false;  // or need not: asked once
-  bool awaited_look_ = false;  // the first look, by the first Attach
+  bool knows_run_id_ = false;  // or does not need it; determined once
+  bool awaited_look_ = false;  // the first Attach has waited for the first read of the config
   std::atomic<RunState> loop_state_{RunState::kOff};
   mutable base::Mutex mutex_;
   std::string output_dir_ STEPWATCH_GUARDED_BY(mutex_);
   std::string fault_ STEPWATCH_GUARDED_BY(mutex_);
   const api::ControlSocketSettings control_socket_settings_;
-  const std::shared_ptr<api::MonitorJob> job_;            // null: nobody may ask
-  const std::unique_ptr<control_socket::Server> server_;  // null: nobody may ask but other ranks
+  const std::shared_ptr<api::MonitorJob> job_;            // null: no control socket and no other ranks to answer
+  const std::unique_ptr<control_socket::Server> server_;  // null: no control socket
   bool opened_socket_ = false;
-  std::atomic<RunEnd> end_{RunEnd::kOk};  // what Close says of it
+  std::atomic<RunEnd> end_{RunEnd::kOk};  // reported by Close
 
  private:
   void ReportFault(const char* what);

@@ -89,7 +89,7 @@ control_socket::RefusalCounts RefusalsOf(const reload::EditReporter& reports) {
           reports.refusals(RefusalReason::kLimit), reports.refusals(RefusalReason::kRank)};
 }
 
-// Why what the file says is not what runs, or is about to.
+// The reason why the file's config is not running or about to run.
 std::string DriftOf(const reload::ReloadView& view, const std::string& running, const std::string& fault) {
   if (!view.file_trouble.empty()) return "the config file cannot be read: " + view.file_trouble;
   if (view.refusal) return "the content of the config file was refused";
@@ -134,10 +134,10 @@ std::string MonitorJob::Absolute(const std::string& path) const {
 void MonitorJob::Publish(const reload::ReloadView& view) noexcept try {
   if (!view.run_id.empty()) beats_.SetRunId(view.run_id);
   reload::ReloadView copy = view;
-  // What was there may be large, and is freed after the lock.
+  // The old view may be large, so it is freed after the lock is released.
   const base::MutexLock lock(&mutex_);
   std::swap(view_, copy);
-} catch (const std::bad_alloc&) {  // the last one stays until the next
+} catch (const std::bad_alloc&) {  // the previous view stays until the next
 }
 
 void MonitorJob::Note(const Event& event) noexcept {
@@ -157,7 +157,7 @@ void MonitorJob::Expect(const std::string& sha256, const output::EditPeer& peer)
   sender_ = peer;
 }
 
-// The same bytes may be saved again by somebody else.
+// Each upload is attributed once, as another user may save the same bytes again.
 std::optional<output::EditPeer> MonitorJob::PeerOf(const Event& event) {
   if (event.kind == EventKind::kSeen) {
     seen_ = event.sha256;
@@ -226,7 +226,7 @@ control_socket::JobStatus MonitorJob::GetStatus() {
   status.dynamic = impl_.dynamic_;
   status.limits = FactsOf(options.limits, impl_.storage_->meter());
   status.uptime_seconds = SecondsOf(now - impl_.start_);
-  // The step thread may have taken an armed plan, or ended a window, and the loop does not know yet.
+  // The step thread may have applied an armed plan, or ended a window, without the loop knowing it yet.
   for (const auto& view : {view_.in_force, view_.armed}) {
     if (!view) continue;
     if (view->plan_id == monitor.plan_id) {
@@ -254,7 +254,7 @@ control_socket::JobStatus MonitorJob::GetStatus() {
   const step::SwapTimes swaps = impl_.data_plane_.plans.swap_times();
   status.swaps = {swaps.swaps, static_cast<double>(swaps.total_ns) * 1e-9};
   status.longest_swap_seconds = static_cast<double>(swaps.longest_ns) * 1e-9;
-  // Ranks that share no store answer for themselves alone, each at its own control socket.
+  // Ranks without a shared store answer only for themselves, each at its own control socket.
   const int others = impl_.ranks_.shares_store() ? options.world_size - 1 : 0;
   if (impl_.ranks_.Leads()) status.ranks = rank_states_.Now(monitor.state, others, now);
   status.step_seconds = step_time_.Seconds(now);

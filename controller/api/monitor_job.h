@@ -1,4 +1,4 @@
-// A monitor as its control socket sees it. The loop publishes what it knows here, so that no caller has to ask it.
+// A monitor as seen by its control socket. The loop publishes its state here, so that readers need not wait for it.
 #pragma once
 
 #include <chrono>
@@ -19,13 +19,13 @@
 
 namespace stepwatch::api {
 
-// How long a step takes, by looks at its number now and then. Pure.
+// Estimates the length of a step from occasional readings of its number. Pure.
 class StepTime {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   void Look(int64_t step, Time now);
-  // On average over the last looks at which it had changed; nothing when none has ended for several times as long.
+  // Mean over the last readings that showed a new step; nullopt if no step has ended for several times that length.
   std::optional<double> Seconds(Time now) const;
 
  private:
@@ -40,8 +40,7 @@ class StepTime {
 
 class MonitorJob final : public control_socket::Job {
  public:
-  // `impl` outlives the control socket. Relative paths are resolved against the directory that the process is in at
-  // this moment.
+  // `impl` must outlive the control socket. Relative paths are resolved against the current directory of the process.
   explicit MonitorJob(Monitor::Impl* impl);
 
   // --- loop thread, or before it runs ---
@@ -79,10 +78,10 @@ class MonitorJob final : public control_socket::Job {
                 const std::function<void(const control_socket::ChangeReport&)>& then);
   static void ReportNotReady(control_socket::ChangeReport report, const Status& why,
                              const std::function<void(const control_socket::ChangeReport&)>& then);
-  // The bytes with this hash are this peer's.
+  // Attributes the next edit with this hash to this peer.
   void Expect(const std::string& sha256, const output::EditPeer& peer);
 
-  // Does something with the directory of the run, in turn with what is written there.
+  // Runs work on the directory of the run, in sequence with other writes there.
   void OnOutput(std::function<void(const std::string& directory)> work, std::function<void(const Status& fault)> then);
   void Count(const Event& event) STEPWATCH_REQUIRES(mutex_);
   void NoteStates(const control_socket::RankWords& words);
@@ -95,17 +94,17 @@ class MonitorJob final : public control_socket::Job {
   control_socket::BeatLog beats_;
   base::Mutex mutex_;
   reload::ReloadView view_ STEPWATCH_GUARDED_BY(mutex_);
-  // Counted from the events.
+  // Counters, updated from events.
   control_socket::JobStatus reported_ STEPWATCH_GUARDED_BY(mutex_);
   std::optional<control_socket::MeasuredPlan> measured_ STEPWATCH_GUARDED_BY(mutex_);
   PlanId applied_plan_ STEPWATCH_GUARDED_BY(mutex_) = 0;
   int64_t applied_at_ STEPWATCH_GUARDED_BY(mutex_) = -1;
   std::string sent_
-      STEPWATCH_GUARDED_BY(mutex_);  // the hash of what came through the control socket and nobody has seen
+      STEPWATCH_GUARDED_BY(mutex_);  // hash of an upload through the control socket that the monitor has not read yet
   output::EditPeer sender_ STEPWATCH_GUARDED_BY(mutex_);
-  std::string seen_ STEPWATCH_GUARDED_BY(mutex_);  // the hash of what was seen last
+  std::string seen_ STEPWATCH_GUARDED_BY(mutex_);  // hash of the newest edit
   std::optional<output::EditPeer> seen_peer_ STEPWATCH_GUARDED_BY(mutex_);
-  std::optional<double> seen_at_ STEPWATCH_GUARDED_BY(mutex_);         // an edit that has led to nothing yet
+  std::optional<double> seen_at_ STEPWATCH_GUARDED_BY(mutex_);         // time of an edit that is still being processed
   std::map<PlanId, double> finished_at_ STEPWATCH_GUARDED_BY(mutex_);  // plans that are not drained yet
   StepTime step_time_ STEPWATCH_GUARDED_BY(mutex_);
   RankStates rank_states_ STEPWATCH_GUARDED_BY(mutex_);

@@ -1,4 +1,4 @@
-// Requests of the control socket to a running monitor: to pause, to resume, to begin new files.
+// Requests of the control socket to a running monitor: pause, resume, rotate the files.
 #include <memory>
 #include <optional>
 #include <thread>
@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookAgain{2};
 
-// Shared with the loop: it may answer when the caller no longer waits.
+// The verdict is shared with the loop, which may set it after the caller has timed out.
 template <class Verdict, class Ask>
 std::optional<Verdict> AskLoop(Monitor::Impl& impl, const Ask& ask, steady_clock::time_point deadline) {
   const auto verdict = std::make_shared<std::optional<Verdict>>();
@@ -46,7 +46,7 @@ control_socket::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseco
       impl_, [pause](reload::Reloader& reloader) { return reloader.pauses().Pause(pause); }, deadline);
   const bool is_of_all = impl_.options_.world_size == 1 || (verdict && verdict->is_agreed);
   const auto is = [&](Outcome outcome) {
-    const bool paused = plans.paused();  // before the step of that is read
+    const bool paused = plans.paused();  // read before the step to which it belongs
     const bool is_asked = outcome == Outcome::kAsked;
     return control_socket::PauseResult{.outcome = outcome,
                                        .paused = paused,
@@ -63,7 +63,7 @@ control_socket::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseco
     case Asked::kRanks: return is(Outcome::kRanks);
     case Asked::kAsked: break;
   }
-  // An agreed request may already be decided, or taken back before it applied.
+  // An agreed request may already be decided, or withdrawn before it applies.
   if (verdict->is_agreed && plans.paused() == pause) return is(Outcome::kAsked);
   const auto is_over = [&] { return plans.plan_id() == 0; };
   if (!WaitUntil([&] { return plans.paused() == pause || is_over(); }, deadline))

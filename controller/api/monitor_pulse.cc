@@ -1,4 +1,4 @@
-// Reports of a training loop about itself, on their way to the pulse and to the beats.
+// Reports of a training loop about its own state, for the pulse and the beats.
 #include <algorithm>
 #include <exception>
 #include <limits>
@@ -13,7 +13,7 @@
 namespace stepwatch {
 namespace {
 
-// A pause that names no end protects a run no longer than this.
+// Maximum length of a pause without a given end.
 constexpr std::chrono::hours kPauseMax{1};
 
 int64_t MonotonicMs() {
@@ -51,7 +51,7 @@ void Monitor::Impl::NameModules(const SiteIndex& sites) noexcept try {
   const Status named = data_plane_.pulse.SetModules(names);
   if (!named.ok() && data_plane_.pulse.page_fd() >= 0)
     ReportNote("the pulse of this run contains no module names: " + named.message());
-} catch (const std::bad_alloc&) {  // they have no names outside
+} catch (const std::bad_alloc&) {  // the pulse then has no module names
 }
 
 void Monitor::Report(const ReportedNumber* numbers, size_t count, int64_t step) noexcept {

@@ -71,7 +71,7 @@ PlanPreview MakePreview(const PreviewInputs& inputs, const std::string& text_unt
     preview.running = SideOf(*running, *inputs.running->model, inputs.micro_batches);
     preview.running->plan_id = inputs.running->plan_id;
   }
-  // A window that is over does not begin again with the bytes that began it.
+  // Saving the bytes of a window that has ended does not begin it again.
   const bool would_collect = inputs.running || preview.effect != PlanPreview::Effect::kNothing;
   const plan::Plan* proposed = would_collect ? edit.compiled.plan.get() : nullptr;
   if (proposed != nullptr) preview.proposed = SideOf(*proposed, *inputs.sites, inputs.micro_batches);

@@ -11,15 +11,15 @@
 
 namespace stepwatch::api {
 
-// Of a running monitor, at one moment. The parts that are shared never change.
+// State of a running monitor at one moment. The shared parts are immutable.
 struct PreviewInputs {
   int rank = 0;
   bool dynamic = false;
   const reload::PlanLimits* limits = nullptr;  // not null
   int micro_batches = 1;
-  std::string file_sha256;                        // what the file held at the last look; empty: not read yet
+  std::string file_sha256;                        // of the file at the last read; empty: not read yet
   std::shared_ptr<const SiteIndex> sites;         // not null
-  std::shared_ptr<const config::Config> in_file;  // null: what the file holds is not usable, or not read yet
+  std::shared_ptr<const config::Config> in_file;  // null: the content of the file is invalid, or not read yet
   std::optional<reload::PlanView> running;        // armed or in force
   std::optional<control_socket::MeasuredPlan> measured;
 };

@@ -12,16 +12,16 @@ class RankStates {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // An answer of a rank counts as its state no longer than this.
+  // A rank's answer counts as its state for this time.
   static constexpr std::chrono::minutes kHoldFor{5};
 
-  // All ranks were asked. `unix_seconds`: that time by the system's clock.
+  // Records the answers of all ranks. `unix_seconds`: their time, system clock.
   void Hear(const control_socket::StatesHeard& heard, Time now, double unix_seconds) {
     heard_ = heard;
     asked_ = now;
     asked_unix_ = unix_seconds;
   }
-  // With this rank's own state; the others are as many as that.
+  // Adds this rank's own state; `others` is the number of other ranks.
   control_socket::RankStates Now(RunState own, int others, Time now) const {
     control_socket::RankStates states;
     ++states.ranks[static_cast<size_t>(own)];

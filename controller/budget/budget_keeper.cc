@@ -43,7 +43,7 @@ std::optional<SamplingGovernor::Decision> BudgetKeeper::OnMeasured(const drain::
   return acts() && may_act && plan.rank_writes ? decision : std::nullopt;
 }
 
-// Once, until it is over.
+// Reports an excess once, until it is over.
 void BudgetKeeper::ReportExcess(const plan::Plan& plan, PlanId plan_id,
                                 const std::optional<SamplingGovernor::Decision>& decision) {
   const std::optional<double> percent = governor_->percent(plan.sampling);

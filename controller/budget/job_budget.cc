@@ -19,7 +19,7 @@ constexpr std::string_view kQuestion = "budget";
 constexpr std::string_view kNothing = "-";
 constexpr double kPercentMax = 1e9;
 
-// The proposals for more, or for less, with their ranks.
+// The proposals to raise, or to lower, with their ranks.
 std::vector<JobDecision> ProposalsFor(const std::vector<BudgetProposal>& proposals, bool lowers) {
   std::vector<JobDecision> found;
   for (size_t rank = 0; rank < proposals.size(); ++rank)
@@ -34,7 +34,7 @@ const JobDecision& Greatest(const std::vector<JobDecision>& proposals, const Val
                            [&](const JobDecision& a, const JobDecision& b) { return value(a) < value(b); });
 }
 
-// With the greatest interval of those that want the same kinds.
+// Applies the greatest interval among proposals with the same kinds.
 JobDecision Widest(JobDecision decision, const std::vector<JobDecision>& proposals) {
   plan::Sampling& sampling = decision.decision.sampling;
   const int64_t factor = sampling.factor;
@@ -49,7 +49,7 @@ JobDecision Lowered(const std::vector<JobDecision>& proposals) {
   return Widest(Greatest(proposals, [](const JobDecision& each) { return each.decision.percent; }), proposals);
 }
 
-// A rank that proposes no kind has not reported its cost, so then no kind is added.
+// A rank whose proposal adds no kind has reported no cost for one, so then no kind is added.
 std::optional<JobDecision> Raised(const std::vector<JobDecision>& proposals, const plan::Sampling& in_force) {
   const auto keeps_kinds = std::find_if(proposals.begin(), proposals.end(), [&](const JobDecision& each) {
     return each.decision.sampling.left_out == in_force.left_out;
@@ -200,7 +200,7 @@ std::optional<JobDecision> JobDecisionFrom(std::string_view text_untrusted) {
   return reader.good() ? std::optional(std::move(decision)) : std::nullopt;
 }
 
-// --- when ---
+// --- when to ask ---
 
 void AskingPace::Collected(int64_t steps, const std::optional<Decision>& wants) {
   collected_ += steps;
@@ -230,7 +230,7 @@ void AskingPace::BeginAnew() {
 }
 
 void AskingPace::Double() {
-  doubled_ = std::min<int64_t>(doubled_ + 1, 6);  // kOften is kMost then
+  doubled_ = std::min<int64_t>(doubled_ + 1, 6);  // 2^6: kOften has become kMost
 }
 
 }  // namespace stepwatch::budget

@@ -1,8 +1,8 @@
 // The budget of a job of ranks: the proposals of the ranks for the sampling, the decision that follows from them, and
-// when rank 0 asks for them.
+// when rank 0 requests them.
 //
-// Values in, values out. Each rank has a governor of its own, and rank 0 asks all of them for a proposal. The rank
-// whose measuring takes the greatest share of the time decides on a reduction; an increase suits all.
+// Values in, values out. Each rank has a governor of its own, and rank 0 requests a proposal from all of them. The rank
+// whose measuring takes the greatest share of the time decides on a reduction; an increase must suit all.
 #pragma once
 
 #include <chrono>
@@ -21,10 +21,10 @@ namespace stepwatch::budget {
 struct BudgetProposal {
   enum class Kind : uint8_t {
     kMissing,
-    kIncompatible,  // its answer is not understood: it runs another release
-    kNone,          // it has no such window, so no cost is measured
-    kStay,          // it proposes no change, or does not know yet
-    kChange,        // `decision`
+    kIncompatible,  // its answer is unreadable: it runs another release
+    kNone,          // it has no such window, so it measures no cost
+    kStay,          // it proposes no change, or cannot decide yet
+    kChange,        // it proposes `decision`
   };
   Kind kind = Kind::kMissing;
   SamplingGovernor::Decision decision;
@@ -32,7 +32,7 @@ struct BudgetProposal {
 
 // The change that all ranks apply.
 struct JobDecision {
-  int rank = 0;  // that proposed it
+  int rank = 0;  // the rank that proposed it
   SamplingGovernor::Decision decision;
 };
 
@@ -43,7 +43,7 @@ std::string WhyNotDone(const std::vector<BudgetProposal>& proposals, bool votes)
 
 // --- texts between ranks, read as untrusted ---
 
-// The question that names the window by the hash of its config, and the sampling in force.
+// The question with the hash of the window's config and the sampling in force.
 std::string BudgetQuestionText(const std::string& sha256, const plan::Sampling& in_force);
 struct BudgetQuestion {
   std::string sha256;
@@ -52,14 +52,14 @@ struct BudgetQuestion {
 std::optional<BudgetQuestion> BudgetQuestionFrom(std::string_view text_untrusted);
 
 std::string Encode(const BudgetProposal& proposal);
-// kIncompatible: it is none.
+// kIncompatible: the text is not a proposal.
 BudgetProposal BudgetProposalFrom(std::string_view text_untrusted);
 
 std::string Encode(const JobDecision& decision);
 std::optional<JobDecision> JobDecisionFrom(std::string_view text_untrusted);
 
-// When rank 0 asks: soon when its own governor proposes a change, and now and then because another rank's may. After a
-// question without a result it asks again after twice as many collected steps, and more time.
+// Decides when rank 0 requests proposals: soon when its own governor proposes a change, and occasionally because
+// another rank's may. After a question without a result it waits for twice as many collected steps, and longer.
 class AskingPace {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -71,22 +71,22 @@ class AskingPace {
   static constexpr std::chrono::milliseconds kBetween{500};
   static constexpr int64_t kBetweenMost = 16;  // times kBetween, while rank 0 proposes no change
 
-  // Rank 0 has collected so many steps more, and proposes the decision of its governor, if there is one.
+  // Rank 0 has collected this many more steps; `wants`: the decision that its governor proposes, if any.
   void Collected(int64_t steps, const std::optional<SamplingGovernor::Decision>& wants);
   bool IsDue(Time now) const;
   void Asked() { is_asking_ = true; }
-  // All have answered, or their time is over.
+  // All ranks have answered, or the time limit has passed.
   void Answered(Time now);
   // The proposal was not applied: a rank cannot, or the ranks could not agree in time.
   void Refused() { Double(); }
-  // Another window, or another sampling.
+  // Starts over for another window or another sampling.
   void BeginAnew();
 
  private:
   enum class Direction : uint8_t { kNone, kLower, kRaise };
   void Double();
 
-  int64_t collected_ = 0;  // since it was asked
+  int64_t collected_ = 0;  // since the last question
   int64_t doubled_ = 0;
   Direction wants_ = Direction::kNone;
   bool is_asking_ = false;

@@ -12,18 +12,18 @@
 namespace stepwatch::budget {
 namespace {
 
-constexpr double kShareLowered = 0.9;        // of the budget, that a lower sampling is expected to take
-constexpr double kShareLoweredAgain = 0.65;  // if the change before was one too: costs are growing, or vary a good deal
-constexpr double kShareRaised = 0.8;         // the same of a higher one
-constexpr double kWorthARaise = 0.75;        // of the factor in force: a smaller change is left
-constexpr double kAloneAbove = 4;            // times the mean of the others: a collected step that stands alone
-constexpr double kPauseAbove = 10;           // the same for the length of steps: a checkpoint, an evaluation
-constexpr double kShift = 1.25;              // and more between all before and all after: the job has changed
-constexpr size_t kShiftSamples = 3;          // after
+constexpr double kShareLowered = 0.9;        // share of the budget that a lower sampling should take
+constexpr double kShareLoweredAgain = 0.65;  // if the previous change was a reduction too: costs grow, or vary widely
+constexpr double kShareRaised = 0.8;         // share of the budget that a higher sampling should take
+constexpr double kWorthARaise = 0.75;        // of the factor in force: a smaller change is not made
+constexpr double kAloneAbove = 4;            // times the mean of the others: outlier among collected steps
+constexpr double kPauseAbove = 10;  // times the mean of the others: long step, such as a checkpoint or an evaluation
+constexpr double kShift = 1.25;  // all later samples differ from all earlier ones by this factor: the job has changed
+constexpr size_t kShiftSamples = 3;  // number of later samples
 constexpr double kLeastOfElapsed =
-    1e-3;                            // threads may measure side by side: the steps themselves took so much at least
-constexpr int64_t kStoodTimes = 64;  // the hold-down: a change that stood for so long was right
-constexpr int64_t kFadeTimes = 4;    // the hold-down: then it is believed to cost half as much
+    1e-3;                            // lower bound of the steps' share of the time, as threads may measure in parallel
+constexpr int64_t kStoodTimes = 64;  // times the hold-down: a change that lasted this long was right
+constexpr int64_t kFadeTimes = 4;    // times the hold-down: halves the believed cost of a kind that is left out
 constexpr size_t kShown = 16;        // collected steps
 constexpr double kFactorCap = 1e15;
 
@@ -40,7 +40,7 @@ bool IsLeftOut(const plan::Sampling& sampling, size_t kind) {
                                             static_cast<SiteKind>(kind)) != sampling.left_out.end();
 }
 
-// The greatest, if it stands alone so far above the mean of the others.
+// Returns the greatest sample if it exceeds `above` times the mean of the others.
 template <class Sample, class Value>
 const Sample* StandsAlone(const std::vector<const Sample*>& samples, const Value& value, double above) {
   if (samples.size() < SamplingGovernor::kSamplesMin) return nullptr;
@@ -54,7 +54,7 @@ const Sample* StandsAlone(const std::vector<const Sample*>& samples, const Value
   return value(*greatest) > above * others ? greatest : nullptr;
 }
 
-// The last few are all above, or all below, all those before them.
+// True if the last kShiftSamples samples are all above, or all below, all earlier ones.
 template <class Sample, class Value>
 bool AllBeyond(const std::vector<const Sample*>& samples, const Value& value) {
   if (samples.size() < SamplingGovernor::kSamplesMin + kShiftSamples) return false;
@@ -65,12 +65,12 @@ bool AllBeyond(const std::vector<const Sample*>& samples, const Value& value) {
   return value(**after_least) > kShift * value(**before_most) || kShift * value(**after_most) < value(**before_least);
 }
 
-// Of the kinds of `cost`, the one that costs most.
+// The most expensive kind in `cost`.
 size_t MostExpensive(const Costs& cost) {
   return static_cast<size_t>(std::max_element(cost.begin(), cost.begin() + kSiteKindCount) - cost.begin());
 }
 
-// The kinds that are in the one list and not in the other.
+// The names of the kinds in one list that are not in the other.
 std::string NamesWithout(const std::vector<SiteKind>& kinds, const std::vector<SiteKind>& without) {
   std::string names;
   for (const SiteKind kind : kinds)
@@ -99,7 +99,7 @@ SamplingGovernor::Sample SamplingGovernor::SampleOf(const Measured& measured) {
   const auto steps = static_cast<double>(sample.steps);
   double bare = elapsed - measuring;
   if (sample.steps >= 3) {
-    const double longest = Seconds(cost.longest_ns) - measuring;  // in the collected step, as a rule
+    const double longest = Seconds(cost.longest_ns) - measuring;  // usually in the collected step
     const double others = (bare - std::max(longest, 0.0)) / (steps - 1);
     if (longest > kPauseAbove * others && others > 0) bare = others * steps;
   }
@@ -124,7 +124,7 @@ void SamplingGovernor::Trim() {
     for (size_t kept = 0; kept < kShiftSamples;) kept += (--first)->is_first ? 0 : 1;
     window_.erase(window_.begin(), first);
   }
-  // A raise that had to be taken back waits for so many more the next time.
+  // Each raise that had to be taken back doubles the hold-down, and with it the window.
   const size_t most = std::min(window_min_ * static_cast<size_t>(hold_down_ / kHoldDown), kWindowMax);
   while (window_.size() > most) window_.pop_front();
 }
@@ -173,7 +173,7 @@ double SamplingGovernor::PercentOf(const Costs& cost, const plan::Sampling& samp
   return 100 * sum / (steps * step);
 }
 
-// The least factor with which these kinds take that share of the budget.
+// The smallest factor with which these kinds take this share of the budget.
 int64_t SamplingGovernor::FactorFor(const Costs& cost, const plan::Sampling& sampling, double step,
                                     double share) const {
   const plan::Sampling once{1, sampling.left_out};
@@ -203,8 +203,8 @@ plan::Sampling SamplingGovernor::Lowered(const Estimate& estimate, const plan::S
   return lowered;
 }
 
-// What is left out was as expensive when it was measured last. Nobody knows whether it still is, so the longer it is
-// left out the less that counts, and in the end it is tried.
+// Kinds that are left out count with their last measured cost. That cost may be outdated, so it counts less the longer
+// they are left out, and in the end they are tried again.
 Costs SamplingGovernor::Believed(const Estimate& estimate, const plan::Sampling& in_force) const {
   Costs believed = estimate.cost;
   const double faded = std::exp2(-static_cast<double>(since_change_ / (kFadeTimes * hold_down_)));

@@ -1,16 +1,16 @@
-// Decides how much less is collected than the config asks for, so that measuring stays within its budget.
+// Decides how much less is collected than the config requests, so that measuring stays within its budget.
 //
-// Values in, values out: from the cost of collected steps and the length of steps without it follows another sampling,
-// or none. docs/use/budget.md describes the rules.
+// Values in, values out: the cost of collected steps and the length of steps without it determine another sampling, or
+// no change. docs/use/budget.md describes the rules.
 //
-// The budget is on the mean over all steps, so the interval that it needs is known as soon as the cost of a collected
-// step and the length of a step are, without a search. Both are means over a window of collected steps, never
-// one step against one step. A first collected step has costs that come once, and is left out; one that stands alone
-// far above the others has no effect until a second one comes. When the last steps are all above, or all below, all
-// that were before them, the job has changed, and earlier steps count no more.
+// The budget limits the mean over all steps, so the interval follows from the cost of a collected step and the length
+// of a step, without a search. Both are means over a window of collected steps, never one step against one step. The
+// first collected step has one-time costs and is left out; a single outlier has no effect until a second one follows.
+// When the last steps are all above, or all below, all earlier ones, the job has changed, and earlier steps no longer
+// count.
 //
-// Lowering is done at once, and with a margin. Raising needs a greater one and waits for some collected steps since
-// the last change, twice as many each time that a raise had to be taken back.
+// A reduction is immediate and has a margin. An increase needs a greater margin and waits for some collected steps
+// since the last change, twice as many each time that an increase had to be taken back.
 #pragma once
 
 #include <array>
@@ -29,9 +29,9 @@ using Costs = std::array<double, step::kCostCount>;  // of one collected step, i
 
 class SamplingGovernor {
  public:
-  // On the interval of the config; if that is not enough for the budget, kinds are left out.
+  // Limit of the factor on the config's interval; if that does not suffice for the budget, kinds are left out.
   static constexpr int64_t kFactorMax = 1000;
-  // Collected steps that the means are over, and those that a decision needs.
+  // Number of collected steps in the means, and the minimum for a decision.
   static constexpr size_t kWindow = 32;
   static constexpr size_t kWindowMax = 256;
   static constexpr size_t kSamplesMin = 3;
@@ -40,11 +40,11 @@ class SamplingGovernor {
   static constexpr int64_t kHoldDownMax = 1024;
 
   struct Limits {
-    double percent = 1;         // of the training time: that of the steps less the measuring in them
+    double percent = 1;         // of the training time, which is the length of the steps without measuring
     int64_t step_interval = 1;  // of the config
-    int64_t longest_every = 1;  // of its groups: so many collected steps pass until all is seen
+    int64_t longest_every = 1;  // of its groups: this many collected steps pass until all sites are covered
   };
-  // One collected step or a few, with the steps since the collected one before.
+  // One collected step or a few, with the steps since the previous collected one.
   struct Measured {
     step::StepCost cost;
     bool is_first = false;  // the first of its plan
@@ -52,34 +52,34 @@ class SamplingGovernor {
   struct Decision {
     plan::Sampling sampling;
     bool lowers = false;
-    double percent = 0;                    // expected without it
-    double percent_then = 0;               // expected with it
-    std::vector<SiteKind> most_expensive;  // that are collected without it, at most three
+    double percent = 0;                    // expected without the change
+    double percent_then = 0;               // expected with the change
+    std::vector<SiteKind> most_expensive;  // kinds collected before the change, at most three
   };
 
   explicit SamplingGovernor(const Limits& limits);
 
-  // A measurement while this sampling was in force.
+  // Adds a measurement made with this sampling in force.
   void Add(const Measured& measured, const plan::Sampling& sampling);
-  // The change of the sampling in force, if one is due. Another call before the next Add returns the same; a decision
-  // that is not carried out is made again.
+  // The change of the sampling in force, if one is due. Repeated calls before the next Add return the same; a decision
+  // that is not applied is returned again.
   std::optional<Decision> Decide(const plan::Sampling& in_force) const;
-  // The decision is carried out: later measurements come under it, or are from before it and known by that.
+  // Records that the decision is applied. Add recognises measurements from before it by their sampling.
   void Follow(const Decision& decision, const plan::Sampling& in_force);
 
-  // Of the last steps, one-time costs and all, in per cent of the training time.
+  // Share of recent steps in per cent of the training time, including one-time costs.
   std::optional<double> spent_percent() const;
-  // Expected of the sampling in force; nullopt before enough is known.
+  // Expected share with the sampling in force; nullopt until enough is known.
   std::optional<double> percent(const plan::Sampling& in_force) const;
-  // Over the budget although no reduction is left.
+  // True if the cost exceeds the budget and no reduction is left.
   bool is_exhausted(const plan::Sampling& in_force) const;
   int64_t hold_down() const { return hold_down_; }
 
  private:
   struct Sample {
-    Costs cost{};      // of a collected step
-    double total = 0;  // of these
-    double step = 0;   // seconds of a step, without them
+    Costs cost{};      // seconds per collected step
+    double total = 0;  // sum of `cost`
+    double step = 0;   // seconds per step, without measuring
     int64_t steps = 0;
     int64_t collected = 0;
     bool is_first = false;
@@ -102,16 +102,16 @@ class SamplingGovernor {
 
   const Limits limits_;
   const size_t window_min_;
-  std::deque<Sample> window_;       // of samplings with the same kinds
-  std::vector<SiteKind> left_out_;  // that these are without
+  std::deque<Sample> window_;       // measured with the same kinds
+  std::vector<SiteKind> left_out_;  // the kinds missing in `window_`
   std::deque<Sample> last_;         // for spent_percent
-  Costs believed_{};                // of kinds that are left out, as they were when they last were not
-  int64_t since_change_ = 0;        // collected steps that count
+  Costs believed_{};                // last known cost of kinds that are left out
+  int64_t since_change_ = 0;        // counted collected steps
   int64_t hold_down_ = kHoldDown;
   bool last_raised_ = false;
 };
 
-// One sentence for people.
+// One human-readable sentence.
 std::string DecisionText(const SamplingGovernor::Decision& decision, const plan::Sampling& in_force, double budget,
                          int64_t step_interval);
 

@@ -14,14 +14,14 @@ namespace {
 
 using step::ReportEntry;
 
-// Of one step; what is beyond is dropped.
+// Maximum count of numbers of one step; more are dropped.
 constexpr size_t kBeatNumbersMax = 256;
-// Steps to come of which numbers may be known.
+// Maximum count of future steps with pending numbers.
 constexpr size_t kStepsAheadMax = 256;
 constexpr size_t kTypeBytesMax = 200, kMessageBytesMax = 1000, kStackBytesMax = 6000;
-// Of a line that is to lie in the pulse, as its readers take it.
+// Maximum size of a line in the pulse, as its readers accept it.
 constexpr size_t kLastWordBytesMax = 8000;
-constexpr size_t kAroundEventBytesMax = 300;  // time, run and rank
+constexpr size_t kAroundEventBytesMax = 300;  // size of the fields time, run and rank
 
 int64_t MonotonicNs() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -43,7 +43,7 @@ std::string LastPart(const std::string& text, size_t bytes_max) {
   return base::ValidUtf8(text.size() <= bytes_max ? text : text.substr(text.size() - bytes_max));
 }
 
-// False: there are too many.
+// False: the step has too many numbers.
 bool Put(const std::string& name, double value, std::vector<std::pair<std::string, double>>* numbers) {
   for (auto& [known, old] : *numbers)
     if (known == name) {
@@ -86,7 +86,7 @@ void BeatLog::Take() noexcept {
   }
 }
 
-// Not more than a queue holds: the step thread may be faster than this one.
+// Takes at most as many entries as the queue holds: the step thread may be faster than this one.
 void BeatLog::TakeAll() {
   wall_offset_ns_ = WallOffsetNs();
   pulse_->SetWallOffset(std::chrono::nanoseconds(wall_offset_ns_));
@@ -132,7 +132,7 @@ void BeatLog::TellLate() {
   (void)AddBeat(at_ns, beat);
 }
 
-// A phase other than training takes its time out of the step in which it is.
+// Time outside training does not count as step time.
 void BeatLog::CountPhase(int64_t until_ns) {
   const int64_t since = last_end_ ? std::max(phase_since_ns_, last_end_->second) : phase_since_ns_;
   if (!IsTraining(phase_)) not_training_ns_ += std::max<int64_t>(0, until_ns - since);
@@ -144,7 +144,7 @@ void BeatLog::OnStepEnd(const ReportEntry& entry) {
   if (last_end_ && entry.step == last_end_->first + 1)
     beat["step_seconds"] =
         static_cast<double>(std::max<int64_t>(0, entry.at_ns - last_end_->second - not_training_ns_)) * 1e-9;
-  // What was said of a step that never came, as steps were skipped, is of no step.
+  // Numbers of skipped steps are dropped.
   while (!numbers_.empty() && numbers_.begin()->first <= entry.step) {
     if (numbers_.begin()->first == entry.step)
       for (const auto& [name, value] : numbers_.begin()->second) beat[name] = NumberJson(value);
@@ -166,7 +166,7 @@ void BeatLog::OnPhase(const ReportEntry& entry) {
   (void)AddBeat(entry.at_ns, {{"step", entry.step}, {"phase", PhaseName(entry.phase)}});
 }
 
-// What JSON escapes takes more room than it has bytes.
+// Escaped characters take more bytes in JSON than in the text.
 Json BeatLog::ExceptionJson(const ExceptionReport& exception) const {
   Json event = {{"kind", "exception"},
                 {"type", Cut(exception.type, kTypeBytesMax)},
@@ -214,7 +214,7 @@ uint64_t BeatLog::AddEvent(int64_t at_ns, const Json& event) {
 }
 
 uint64_t BeatLog::Add(int64_t at_ns, bool is_event, std::string body) {
-  ++newest_;  // a line without memory leaves its number free
+  ++newest_;  // a line that finds no memory leaves its number unused
   bytes_ += body.size();
   lines_.push_back({newest_, static_cast<double>(at_ns + wall_offset_ns_) * 1e-9, is_event, std::move(body)});
   while (lines_.size() > kLinesMax || (bytes_ > kBytesMax && lines_.size() > 1)) {

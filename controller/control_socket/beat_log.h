@@ -1,8 +1,7 @@
-// What a process says of itself, one line after the other: the last ends of steps, reported numbers and events.
-//
-// The step thread leaves them in the queue of its PulseWriter, and whoever asks, or the control socket once a second,
-// makes lines of them here. Lines are numbered from 1, so that a reader who asks now and then misses nothing, or learns
-// how much.
+// Numbered lines that a process reports about itself: recent ends of steps, reported numbers and events.
+// The step thread puts entries into the queue of its PulseWriter; any reader, or the control socket once a second,
+// makes lines of them here. Lines are numbered from 1, so a reader that polls misses no line, or knows how many it
+// missed.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +21,7 @@
 
 namespace stepwatch::control_socket {
 
-// Any thread but the step thread. Bounded; what finds no memory is counted as dropped.
+// Any thread but the step thread. Bounded; entries that find no memory are counted as dropped.
 class BeatLog {
  public:
   static constexpr size_t kLinesMax = 10000;
@@ -36,27 +35,27 @@ class BeatLog {
     int world = 1;
   };
 
-  // `pulse` outlives the log. Begins with the event `start`.
+  // `pulse` must outlive the log. The first line is the event `start`.
   BeatLog(Who who, step::PulseWriter* pulse);
 
-  // Empties the queue, and tells the pulse how its clock stands to the system's.
+  // Empties the queue, and updates the offset from the pulse's clock to the system's.
   void Take() noexcept;
   void SetRunId(const std::string& run_id) noexcept;
   void Note(const ExceptionReport& exception) noexcept;
-  // The first end stands; an exception that ends the run is kError.
+  // The first end counts; an exception that ends the run is kError.
   void NoteEnd(RunEnd end) noexcept;
-  // The oldest lines with a larger number that are kept, at most `count` and about kPageBytesMax. A number that there
-  // is not yet is one of another process, and counts as 0.
+  // Returns the oldest kept lines with a larger number: at most `count`, and about kPageBytesMax. A number larger than
+  // the newest belongs to an earlier process and counts as 0.
   BeatPage After(uint64_t number, size_t count);
 
  private:
   struct Line {
     uint64_t number = 0;
-    double t = 0;  // by the system's clock
+    double t = 0;  // seconds, system clock
     bool is_event = false;
     std::string body;
   };
-  // Numbers of one step, in the order in which they were named first.
+  // Numbers of one step, in the order in which they were first reported.
   using Numbers = std::vector<std::pair<std::string, double>>;
 
   void TakeAll() STEPWATCH_REQUIRES(mutex_);
@@ -70,7 +69,7 @@ class BeatLog {
   uint64_t AddBeat(int64_t at_ns, const Json& beat) STEPWATCH_REQUIRES(mutex_);
   uint64_t AddEvent(int64_t at_ns, const Json& event) STEPWATCH_REQUIRES(mutex_);
   uint64_t Add(int64_t at_ns, bool is_event, std::string body) STEPWATCH_REQUIRES(mutex_);
-  // Also into the pulse, where it outlives the process.
+  // Copies the line into the pulse too, where it outlives the process.
   void AddLastWord(uint64_t number, bool is_end) STEPWATCH_REQUIRES(mutex_);
   std::string TextOf(const Line& line) const STEPWATCH_REQUIRES(mutex_);
 
@@ -83,22 +82,22 @@ class BeatLog {
   uint64_t dropped_ STEPWATCH_GUARDED_BY(mutex_) = 0;
   int64_t wall_offset_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;
 
-  std::map<int64_t, Numbers> numbers_ STEPWATCH_GUARDED_BY(mutex_);  // of steps that are not over
+  std::map<int64_t, Numbers> numbers_ STEPWATCH_GUARDED_BY(mutex_);  // by step, of steps that have not ended
   struct Late {
     int64_t step = 0;
     int64_t at_ns = 0;
     Phase phase = Phase::kInit;
     Numbers numbers;
   };
-  std::optional<Late> late_ STEPWATCH_GUARDED_BY(mutex_);                             // of a step that is
-  std::optional<std::pair<int64_t, int64_t>> last_end_ STEPWATCH_GUARDED_BY(mutex_);  // of a step: which and when
+  std::optional<Late> late_ STEPWATCH_GUARDED_BY(mutex_);  // numbers reported after the end of their step
+  std::optional<std::pair<int64_t, int64_t>> last_end_ STEPWATCH_GUARDED_BY(mutex_);  // step and time of the last end
   Phase phase_ STEPWATCH_GUARDED_BY(mutex_) = Phase::kInit;
   int64_t phase_since_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;
-  int64_t not_training_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;  // since the last end of a step
+  int64_t not_training_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;  // since the newest end of a step
   bool has_ended_ STEPWATCH_GUARDED_BY(mutex_) = false;
 };
 
-// A number as a beat has it: NaN and infinities are "nan", "inf" and "-inf".
+// A number in the form of beats: NaN and infinities are "nan", "inf" and "-inf".
 Json NumberJson(double value);
 
 }  // namespace stepwatch::control_socket

@@ -11,7 +11,7 @@
 namespace stepwatch::control_socket {
 namespace {
 
-// Of one answer; who wants more asks again.
+// Maximum count of lines in one answer; a client requests more with `since`.
 constexpr size_t kBeatLinesMax = 2000;
 
 std::optional<uint64_t> SinceOf(std::string_view query_untrusted) {

@@ -1,4 +1,4 @@
-// What the control socket says of the beats of its process.
+// Routes of the control socket for the beats and the pulse of its process.
 #pragma once
 
 #include "controller/control_socket/routes.h"
@@ -7,7 +7,7 @@
 namespace stepwatch::control_socket {
 
 http::Answer GetBeats(const Request& request, Job& job);
-// What goes with the descriptors of the pulse.
+// The answer sent with the descriptors of the pulse.
 http::Answer PulseAnswer(const PulseGrant& grant);
 
 }  // namespace stepwatch::control_socket

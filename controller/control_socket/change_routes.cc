@@ -17,7 +17,7 @@ namespace {
 using ChangeOutcome = ChangeReport::Outcome;
 
 constexpr uint64_t kLinesUsual = 100;
-// No run comes as far, and every reader of JSON can hold it.
+// No run reaches this step, and every JSON reader represents it exactly.
 constexpr uint64_t kStepMax = uint64_t{1} << 53;
 
 http::Answer With(int status, const Json& json) {
@@ -85,7 +85,8 @@ void Begin(const Request& request, Job& job, ConfigChange change, OnAnswer then)
                                           const ChangeReport& report) { then(AnswerOf(report, if_match)); });
 }
 
-// The number of the only parameter that the query may have; nothing: it is something else. `otherwise`: there is none.
+// Returns the value of the only parameter that the query may have, or `otherwise` without a query; nullopt if the query
+// is anything else.
 std::optional<uint64_t> NumberOf(const std::string& query_untrusted, std::string_view name, uint64_t otherwise) {
   if (query_untrusted.empty()) return otherwise;
   const std::string begin = std::string(name) + "=";
@@ -97,7 +98,7 @@ std::optional<uint64_t> NumberOf(const std::string& query_untrusted, std::string
   return first != last && error == std::errc() && end == last ? std::optional(number) : std::nullopt;
 }
 
-// What the query of an apply says; nothing: something else, or something twice.
+// The parameters of an apply; nullopt if one is unknown or given twice.
 struct ApplyQuery {
   uint64_t is_override = 0;
   uint64_t at_step = 0;
@@ -121,7 +122,7 @@ std::optional<ApplyQuery> ApplyQueryFrom(std::string_view query_untrusted) {
   return query;
 }
 
-// A word that a later release knows must not be passed over: what it asks for would be done in another way.
+// Rejects words of later releases: ignoring one would perform a different request.
 bool AsksForMore(const Request& request, const OnAnswer& then) {
   if (request.query.empty() && request.body.empty()) return false;
   then(http::BadRequest("this route accepts neither parameters nor a body; found \"" +
@@ -145,7 +146,7 @@ std::optional<uint64_t> WholeNumber(const Json& json) {
   return static_cast<uint64_t>(number);
 }
 
-// Nothing: neither of the two ways to name a plan.
+// Nullopt: the request names the plan in neither way.
 std::optional<PlanId> PlanOf(const Request& request) {
   std::optional<uint64_t> number = NumberOf(request.query, "plan", 0);
   if (!request.body.empty()) {

@@ -1,4 +1,4 @@
-// The last events of a monitor, numbered, so that a reader who lost the connection goes on where it was.
+// The newest events of a monitor, numbered, so that a reader that lost its connection can resume.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace stepwatch::control_socket {
 
-// Any thread. Bounded: 1,000 events, of which those that find no memory are passed over (their numbers stay free).
+// Any thread. Keeps at most 1,000 events; an event that finds no memory is dropped and leaves its number unused.
 class EventRing {
  public:
   static constexpr size_t kEventsMax = 1000;

@@ -17,7 +17,7 @@
 namespace stepwatch::control_socket {
 namespace {
 
-// At one time; a directory with more of them is asked in turns.
+// Maximum number of requests at one time; a directory with more sockets is queried in batches.
 constexpr size_t kAskedAtOnceMax = 32;
 constexpr size_t kEndingBytes = 5;  // ".sock"
 
@@ -28,7 +28,7 @@ struct Candidate {
   uid_t uid = 0;  // see FoundJob
 };
 
-// For a directory that lets through whom it does not show what it holds.
+// For a directory that this user may enter but not list.
 std::vector<std::string> NamesToTry(const std::string& directory, base::FileSystem& files) {
   std::vector<std::string> names;
   const auto processes = base::ListDirectory("/proc", files);
@@ -56,7 +56,7 @@ std::vector<Candidate> SocketsIn(const std::string& directory, uid_t owner, base
   return found;
 }
 
-// Whose directory it is, if what lies there may be asked.
+// The owner of the directory, or the reason why its sockets must not be used.
 Result<uid_t> OwnerOf(const std::string& directory, const FindOptions& options) {
   const Status is_ours = sockets::CheckRuntimeDirectory(directory, ::geteuid(), *options.files);
   if (is_ours.ok()) return ::geteuid();
@@ -68,12 +68,12 @@ std::string NameOf(const Candidate& candidate) {
   return candidate.file_name.substr(0, candidate.file_name.size() - kEndingBytes);
 }
 
-// A moment before it is in its place.
+// True for a socket that has not been moved to its final name yet.
 bool IsTemporary(const Candidate& candidate) {
   return candidate.file_name.starts_with('.');
 }
 
-// Nothing: there is no job.
+// Queries one socket. Nullopt: no job is there.
 std::optional<FoundJob> Ask(const Candidate& candidate, const FindOptions& options) {
   base::FileSystem& files = *options.files;
   struct stat about {};
@@ -98,7 +98,7 @@ std::optional<FoundJob> Ask(const Candidate& candidate, const FindOptions& optio
   return job;
 }
 
-// In every directory that may be looked into.
+// The sockets of all directories that this user may search.
 std::vector<Candidate> CandidatesOf(const FindOptions& options) {
   std::vector<Candidate> candidates;
   for (const std::string& directory : options.directories) {
@@ -126,7 +126,7 @@ std::vector<std::string> PassedOver(const FindOptions& options) {
 bool IsDead(pid_t pid) {
   const base::UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (process.valid()) {
-    pollfd ended{process.get(), POLLIN, 0};  // readable once it has: a zombie, too
+    pollfd ended{process.get(), POLLIN, 0};  // readable once the process has ended, also as a zombie
     return ::poll(&ended, 1, 0) > 0;
   }
   if (errno == ESRCH) return true;
@@ -151,7 +151,7 @@ std::vector<FoundJob> FindJobs(const FindOptions& options) {
     std::vector<std::future<std::optional<FoundJob>>> answers;
     const size_t end = std::min(candidates.size(), begin + kAskedAtOnceMax);
     for (size_t i = begin; i < end; ++i) {
-      // The last one by this thread: for a single job there is no other.
+      // The last one runs on this thread, so a single job needs no other thread.
       const std::launch policy = i + 1 < end ? std::launch::async : std::launch::deferred;
       answers.push_back(std::async(policy, [&options, &candidate = candidates[i]] { return Ask(candidate, options); }));
     }

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kForwardHeadBytesMax = size_t{64} << 10;
 constexpr size_t kExeBytesMax = 4096;
 
-// A head line of JSON, then the body as it is.
+// A head line of JSON, followed by the unmodified body.
 struct Parts {
   Json head;
   std::string body;

@@ -1,5 +1,5 @@
-// A request that a rank hands on to the control socket of rank 0, and its answer, as texts. Both are read as untrusted:
-// whoever can write into the job's store can write them.
+// Texts of a request that a rank forwards to the control socket of rank 0, and of its answer. Both are untrusted:
+// anyone who can write into the job's store can forge them.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ struct Forwarded {
   Request request;
 };
 
-// Refused: the body is no UTF-8, which a store need not carry.
+// Fails if the body is not UTF-8, which a store need not carry.
 Result<std::string> ForwardText(const Forwarded& forwarded);
-// `rank`: that has handed it on.
+// `rank`: the rank that forwarded the request.
 Result<Forwarded> ForwardedFrom(int rank, std::string_view text_untrusted);
 std::string AnswerText(const http::Answer& answer);
 Result<http::Answer> AnswerFrom(std::string_view text_untrusted);

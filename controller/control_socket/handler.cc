@@ -112,7 +112,7 @@ http::Response JobHandler::Perform(Match match, http::Request sent, OnAnswer the
   return response;
 }
 
-// A client that does not ask for the descriptors, as curl, gets the answer alone.
+// A client that did not request the descriptors, such as curl, gets the answer alone.
 http::Response JobHandler::SendPulse(const http::Caller& caller) {
   if (caller.gate != nullptr)
     return Now(http::Forbidden("the pulse is passed as file descriptors, which requires the Unix socket"));
@@ -127,10 +127,10 @@ http::Response JobHandler::SendPulse(const http::Caller& caller) {
   return response;
 }
 
-// Only the place of a reader in the ring of the last events is kept: one that the ring has overtaken is cut off, but
-// for its first page, before which it is informed of the events that it misses.
+// Keeps only the reader's position in the event ring. A reader that the ring has overtaken is disconnected, except
+// before its first page: then it receives a gap event first.
 http::EventSource JobHandler::EventsAfter(uint64_t last_event) {
-  // A number of another monitor, which had this socket before: this one begins at its beginning.
+  // A larger number is from an earlier monitor at this socket, so the stream starts at the first event.
   if (last_event > place_.job->EventsAfter(last_event, 0).newest) last_event = 0;
   return [this, last_event, has_begun = false]() mutable -> std::optional<std::string> {
     const EventPage page = place_.job->EventsAfter(last_event, kEventsOfPage);

@@ -1,4 +1,4 @@
-// Answers what a control socket is asked: finds the route of a request, checks who may use it, and has it performed.
+// Handles the requests of a control socket: finds the route, checks access, and has the request performed.
 #pragma once
 
 #include <optional>
@@ -21,13 +21,13 @@ class JobHandler final : public http::Handler {
   std::optional<http::Answer> WhenForbidden(const sockets::Admission& admission) override;
 
   const Workplace& place() const { return place_; }
-  // No request comes any more.
+  // No request arrives after this call.
   void LetGoOfJob() { place_.job.reset(); }
 
  private:
   http::Response Perform(Match match, http::Request sent, OnAnswer then);
   http::Response SendPulse(const http::Caller& caller);
-  // From what follows this number on.
+  // Streams the events with larger numbers.
   http::EventSource EventsAfter(uint64_t last_event);
 
   Workplace place_;

@@ -1,5 +1,5 @@
-// What a control socket can be asked: values in, values out. The API implements it over a monitor, tests with what they
-// like.
+// Interface between a control socket and its job: values in, values out. The API implements it for a monitor; tests use
+// fakes.
 #pragma once
 
 #include <array>
@@ -23,158 +23,157 @@ struct PlanFacts {
   PlanId plan_id = 0;
   std::string config_sha256;
   int64_t collect_times = 0;
-  int64_t step_interval = 1;  // the config's, or the longer one that its budget asks for
-  int64_t at_step = -1;       // the first step that it may collect; -1: not known yet
+  int64_t step_interval = 1;  // from the config, or a longer one chosen to keep its budget
+  int64_t at_step = -1;       // first step that it may collect; -1: not known yet
   int64_t sites = 0;
   int64_t rows_per_step = 0;  // of one collected step
   int64_t queue_bytes = 0;    // memory of its ring
 };
 
-// What no config exceeds (Options::limits, the environment), and what is used of it. 0 or empty: there is no such
-// limit.
+// Limits on every config (Options::limits, the environment), and their use. 0 or empty: no limit.
 struct LimitFacts {
   std::string output_root;
   uint64_t bytes_max = 0;
-  uint64_t bytes_used = 0;  // counted only with a limit
+  uint64_t bytes_used = 0;  // counted only if there is a limit
   bool bytes_used_up = false;
   int64_t rows_per_step_max = 0;
   uint64_t queue_bytes_max = 0;
   std::vector<std::string> formats;
 };
 
-// The bytes that the config file holds were not taken.
+// Content of the config file that was rejected.
 struct RefusedEdit {
   std::string sha256;
   std::string message;
   TextPlace place;
 };
 
-// Things that took a while, counted and added up.
+// Number and total length of repeated operations.
 struct Durations {
   uint64_t count = 0;
   double seconds = 0;
 };
 
-// What measuring has taken so far, of the threads of the trainer.
+// Time that threads of the trainer have spent on measuring.
 struct CostFacts {
   struct Part {
     std::string name;  // a kind, or "boundary": the ends of collected steps
     double seconds = 0;
-    double per_collected = 0;  // seconds a collected step, of the newest plan in which it took any
+    double per_collected = 0;  // seconds per collected step, in the newest plan with a cost of this part
   };
-  int64_t collected = 0;      // steps
-  int64_t steps = 0;          // collected or not, while a plan was in force
-  double seconds = 0;         // that measuring took in them
-  double device_seconds = 0;  // of that, on devices
-  double step_seconds = 0;    // that they took, less that
-  std::vector<Part> parts;    // that took any
+  int64_t collected = 0;      // steps collected
+  int64_t steps = 0;          // all steps while a plan was in force
+  double seconds = 0;         // spent on measuring in these steps
+  double device_seconds = 0;  // the share of `seconds` spent on devices
+  double step_seconds = 0;    // length of these steps, without measuring
+  std::vector<Part> parts;    // parts with a cost
 };
 
-// How much that may be, by the config.
+// The budget for measuring, from the config.
 struct BudgetFacts {
   double percent = 0;                   // of the training time
-  std::string why_not;                  // why nothing is lowered; empty: it is
-  int64_t factor = 1;                   // on the config's step_interval
-  std::vector<std::string> left_out;    // kinds
-  std::optional<double> spent_percent;  // lately
+  std::string why_not;                  // why the sampling is not reduced; empty: it is
+  int64_t factor = 1;                   // multiplies the config's step_interval
+  std::vector<std::string> left_out;    // kinds that are not collected
+  std::optional<double> spent_percent;  // of recent steps
   uint64_t decisions = 0;
   std::string last_decision;
 };
 
-// Looks at the config file, by what has caused them.
+// Reads of the config file, by cause.
 struct LookCounts {
-  uint64_t event = 0;    // inotify has reported a change
-  uint64_t slow = 0;     // the look that always runs
-  uint64_t again = 0;    // what the look before it found was to rest first, or could not be taken over
-  uint64_t refresh = 0;  // somebody has asked for it, or the watching begins
+  uint64_t event = 0;    // inotify reported a change
+  uint64_t slow = 0;     // the periodic read
+  uint64_t again = 0;    // repeats a read of a file that was still changing or could not be applied
+  uint64_t refresh = 0;  // on request, or when watching starts
 };
 
-// Edits that were refused, by where on their way.
+// Rejected edits, by the check that rejected them.
 struct RefusalCounts {
-  uint64_t syntax = 0;  // no JSON
-  uint64_t value = 0;   // a key holds what it cannot take
-  uint64_t limit = 0;   // it goes beyond a limit of the run
-  uint64_t rank = 0;    // another rank cannot do it
+  uint64_t syntax = 0;  // not JSON
+  uint64_t value = 0;   // a key has an invalid value
+  uint64_t limit = 0;   // exceeds a limit of the run
+  uint64_t rank = 0;    // another rank cannot apply it
 };
 
 inline constexpr size_t kRunStateCount = static_cast<size_t>(RunState::kFailed) + 1;
 
-// What the rank whose control socket answers for the job knows of the ranks, without asking them.
+// States of the ranks as known to the rank whose control socket answers for the job, without querying them.
 struct RankStates {
   std::array<int, kRunStateCount> ranks{};  // by RunState
-  int unknown = 0;                          // not heard of lately
-  double asked_unix = 0;                    // when all were asked last, by the system's clock; 0: never
+  int unknown = 0;                          // no recent answer
+  double asked_unix = 0;                    // last time all were queried, system clock; 0: never
 };
 
 struct JobStatus {
-  // Who.
+  // Identity.
   int pid = 0;
-  std::string run_id;       // of all ranks, once this one has heard of it
-  std::string job_id;       // of all starts of the job; empty: it has none
-  std::string incarnation;  // of this process among the ranks; empty: it shares no store with them
+  std::string run_id;       // common to all ranks, once this rank knows it
+  std::string job_id;       // common to all starts of the job; empty: no id
+  std::string incarnation;  // identifies this process among the ranks; empty: it shares no store with them
   int rank = 0;
   int world_size = 1;
   bool dynamic = false;
   double uptime_seconds = 0;
 
-  // What runs.
+  // Running and armed plans.
   MonitorStatus monitor;
   std::optional<PlanFacts> plan;   // in force
   std::optional<PlanFacts> armed;  // waits for its step
-  std::string running_sha256;      // of the config that is armed or in force; empty: nothing is
+  std::string running_sha256;      // of the config that is armed or in force; empty: no config is
 
   LimitFacts limits;
 
-  // What the file says.
+  // The config file.
   std::string config_path;
-  std::string file_sha256;   // what the file held at the last look; empty: it was not read yet
-  std::string drift;         // why that is not what runs; empty: it is, or is about to be
-  std::string not_begun;     // why what it asks for is not begun, as an earlier start has done it; empty: it is
-  std::string file_trouble;  // the file is missing or unreadable; empty: it is not
+  std::string file_sha256;   // of the file at the last read; empty: not read yet
+  std::string drift;         // why the content of the file is not running; empty: it is, or is about to
+  std::string not_begun;     // why the file's plan is not begun, as an earlier start has done it; empty: it is
+  std::string file_trouble;  // the file is missing or unreadable; empty: it is readable
   std::optional<RefusedEdit> refusal;
-  std::string write_back;   // what became of `dynamic_on` in the file; empty: nothing was to be written
-  std::string watch_mode;   // "inotify", or "poll" with the reason; empty: nobody watches the file
-  std::string tcp_address;  // where the control socket is open on TCP; empty: nowhere
-  int64_t segment = 1;      // of the run's files: one more after each rotation
+  std::string write_back;   // result of writing `dynamic_on` back into the file; empty: no write was due
+  std::string watch_mode;   // "inotify", or "poll" with the reason; empty: the file is not watched
+  std::string tcp_address;  // TCP address of the control socket; empty: TCP is closed
+  int64_t segment = 1;      // of the run's files; each rotation adds one
 
-  // Counted since the monitor was created. The ledger is that of all plans that are drained.
+  // Counters since the monitor was created. The ledger covers all drained plans.
   Ledger ledger;
   double measuring_seconds = 0;        // of threads of the trainer, for the same plans
-  std::optional<CostFacts> cost;       // of all plans; nothing before the first collected step has ended
+  std::optional<CostFacts> cost;       // of all plans; nullopt until the first collected step has ended
   std::optional<BudgetFacts> budget;   // of the plan in force, or armed
-  std::optional<double> step_seconds;  // lately; nothing while no step ends
-  uint64_t applied = 0;                // plans
-  double last_applied_unix = 0;        // when the newest of them was, by the system's clock; 0: none was
+  std::optional<double> step_seconds;  // recent mean; nullopt while no step ends
+  uint64_t applied = 0;                // number of plans
+  double last_applied_unix = 0;        // when the newest plan was applied, system clock; 0: never
   RefusalCounts refusals;
-  uint64_t aborts = 0;        // edits on whose step the ranks did not agree
+  uint64_t aborts = 0;        // edits for which the ranks did not agree on a step
   bool last_aborted = false;  // the newest edit was one of these
-  Durations decisions;        // from the look that saw an edit to its plan being armed
-  Durations drains;           // from the news that a plan has ended to its end in the drain
-  Durations swaps;            // what taking a plan over has taken of the step thread
+  Durations decisions;        // from the read that found an edit until its plan is armed
+  Durations drains;           // from the report that a plan has ended until it is drained
+  Durations swaps;            // time of the step thread to switch to a new plan
   double longest_swap_seconds = 0;
   LookCounts looks;
   uint64_t events = 0;
-  PlanId written_plan_id = 0;       // the newest plan of which rows are written; 0: none
-  std::optional<RankStates> ranks;  // nothing: another rank's control socket answers for the job
+  PlanId written_plan_id = 0;       // the newest plan with written rows; 0: no plan
+  std::optional<RankStates> ranks;  // nullopt: another rank's control socket answers for the job
 };
 
 // The result of a request to pause the collection, or to resume it.
 struct PauseResult {
   enum class Outcome : uint8_t {
     kDone,
-    kUnchanged,      // it was so already
-    kAsked,          // the running step has not ended in time; it is done when it does
+    kUnchanged,      // it already was in the requested state
+    kAsked,          // the running step did not end in time; the change applies when it does
     kNotCollecting,  // no plan is in force
-    kEnding,         // its window has ended, or is about to, or another plan takes its place
-    kRanks,          // a rank whose job agrees on no step is not paused alone
-    kNoAnswer,       // the loop hangs
+    kEnding,         // its window has ended or is about to, or another plan replaces it
+    kRanks,          // a rank of a job that agrees on no step cannot pause alone
+    kNoAnswer,       // the loop does not respond
   };
   Outcome outcome = Outcome::kNoAnswer;
-  bool paused = false;  // at this moment
-  PlanId plan_id = 0;   // in force, 0: none
-  int64_t step = 0;     // that runs
-  int64_t at_step =
-      -1;  // kDone, kUnchanged: since then it is so; kAsked: from then on, if the ranks agree; -1: not known
+  bool paused = false;   // current state
+  PlanId plan_id = 0;    // in force; 0: no plan
+  int64_t step = 0;      // the running step
+  int64_t at_step = -1;  // kDone, kUnchanged: first step in this state; kAsked: first step of the change, if the ranks
+                         // agree; -1: not known
   bool is_of_all_ranks = true;
 };
 
@@ -182,15 +181,15 @@ struct PauseResult {
 struct RotateResult {
   enum class Outcome : uint8_t {
     kDone,
-    kAsked,          // the running step has not ended in time, or its rows are not written yet
-    kUnderWay,       // an earlier request is not done
+    kAsked,          // the running step did not end in time, or its rows are not written yet
+    kUnderWay,       // an earlier request is still in progress
     kNotCollecting,  // no plan is in force, so no file is open
-    kNoAnswer,       // the loop hangs
+    kNoAnswer,       // the loop does not respond
   };
   Outcome outcome = Outcome::kNoAnswer;
-  int64_t segment = 0;             // the one that begins
-  int64_t last_step = -1;          // of the one before; -1: the plan had ended, and its files are closed
-  std::string directory;           // of this run and rank; empty: none
+  int64_t segment = 0;     // the new segment
+  int64_t last_step = -1;  // last step of the previous segment; -1: the plan had ended, and its files are closed
+  std::string directory;   // of this run and rank; empty: no directory
   std::vector<std::string> files;  // that were open: names in the directory
 };
 
@@ -198,18 +197,18 @@ struct NumberedEvent {
   uint64_t id = 0;  // from 1 in each monitor
   Event event;
   std::optional<output::EditPeer>
-      peer;  // who sent the bytes that it is about through the control socket; nothing: nobody did
+      peer;  // the client whose upload caused the event; nullopt: the event has another cause
 };
 
 struct EventPage {
   std::vector<NumberedEvent> events;
-  uint64_t newest = 0;  // id of the newest event; 0: there was none
+  uint64_t newest = 0;  // id of the newest event; 0: no events
 };
 
 struct DoctorReport {
   std::string cpu_target;
   std::vector<std::string> cpu_available;
-  std::string cpu_wanted;  // by STEPWATCH_CPU_TARGET; empty: none
+  std::string cpu_wanted;  // from STEPWATCH_CPU_TARGET; empty: not set
   bool cpu_granted = true;
   bool cuda_built = false;
   int cuda_devices = 0;
@@ -222,135 +221,135 @@ struct ConfigChange {
   enum class Verb : uint8_t { kApply, kStart, kStop, kRollback };
 
   Verb verb = Verb::kApply;
-  std::string text;          // kApply
-  PlanId plan_id = 0;        // kRollback: back to its config; 0: to the one before the config that ran last
-  std::string if_match;      // only if the file holds the bytes with this SHA-256; empty: whatever it holds
-  bool is_override = false;  // kApply: the file is left alone, and what it holds takes over when it changes
-  int64_t at_step = 0;       // kApply: its plan begins then; not later than the running step: at the next
+  std::string text;          // kApply: the new text
+  PlanId plan_id = 0;        // kRollback: restores the config of this plan; 0: the config before the one that ran last
+  std::string if_match;      // require that the file has this SHA-256; empty: no condition
+  bool is_override = false;  // kApply: leaves the file unchanged; its content takes effect when it next changes
+  int64_t at_step = 0;       // kApply: first step of its plan; if that has begun, the next step
   output::EditPeer peer;
 };
 
 struct ChangeReport {
   enum class Outcome : uint8_t {
     kWritten,
-    kUnchanged,    // the file held the text already
-    kOverridden,   // the text runs, or is about to, and the file holds another
-    kConflict,     // it holds something else than it should
-    kEdited,       // somebody saved at the same moment; theirs stands
-    kInvalid,      // the text is unusable
-    kUnwritable,   // the file cannot be changed
-    kNoOldConfig,  // kRollback: there is none to go back to
-    kStatic,       // the job has read its config once, and does not look again
+    kUnchanged,    // the file already had this text
+    kOverridden,   // the text runs, or is about to, and the file has another
+    kConflict,     // the file does not have the expected content
+    kEdited,       // another program saved the file at the same time; its content stays
+    kInvalid,      // the text is invalid
+    kUnwritable,   // the file cannot be written
+    kNoOldConfig,  // kRollback: there is no earlier config
+    kStatic,       // the job reads its config only once
     kNotReader,    // another process of the job reads the config
-    kNotReady,     // not now
+    kNotReady,     // not at present
   };
-  // The verdict of the monitor on the text that is in the file.
+  // The verdict of the monitor on the text in the file.
   enum class Taken : uint8_t { kPending, kArmed, kRunning, kStopping, kOff, kRefused, kSuperseded };
 
   Outcome outcome = Outcome::kNotReady;
   std::string config_path;
-  std::string method;           // how it was written
+  std::string method;           // how the file was written
   std::string message;          // unless kWritten, kUnchanged or kOverridden
   TextPlace place;              // kInvalid
-  std::string replaced_sha256;  // what the file held; empty: nothing, or it was not read
-  std::string sha256;           // of the text
-  PlanId old_plan_id = 0;       // kRollback: whose config it is
-  bool is_begun = false;        // kUnchanged: what the file asks for was over, or not begun, and is begun again
+  std::string replaced_sha256;  // of the file before; empty: it was missing or not read
+  std::string sha256;           // of the new text
+  PlanId old_plan_id = 0;       // kRollback: the plan of the restored config
+  bool is_begun = false;        // kUnchanged: the file's plan had ended or not begun, and begins again
 
   // kWritten, kUnchanged, kOverridden
   Taken taken = Taken::kPending;
-  PlanId plan_id = 0;  // of the plan that it is about; 0: none
+  PlanId plan_id = 0;  // of the plan for this text; 0: no plan
   int64_t at_step = -1;
   std::string refusal;  // kRefused
   TextPlace refusal_place;
 };
 
-// The history of a run, as far as it is on the disk.
+// The history of a run, as stored on disk.
 struct HistoryReport {
-  static constexpr uint64_t kLinesMax = 10000;  // that anybody can ask for
+  static constexpr uint64_t kLinesMax = 10000;  // maximum in one request
 
   Status status;
   std::string directory;  // of the run
   output::History history;
 };
 
-// The answer of a rank of the job.
+// The answer of one rank of the job.
 struct RankWord {
   int rank = 0;
-  std::string text_untrusted;  // empty: no answer, or it is not understood
-  int64_t heard_ms = 0;        // after the question
+  std::string text_untrusted;  // empty: no answer, or an unreadable one
+  int64_t heard_ms = 0;        // time from question to answer
   std::string trouble;         // why the text is empty
 };
 
 struct RankWords {
-  std::vector<RankWord> words;  // by rank; this rank's own among them
-  std::string alone;            // why no other rank was asked; empty: all were
+  std::vector<RankWord> words;  // by rank, this rank included
+  std::string alone;            // why no other rank was queried; empty: all were
 };
 
-// Lines of what a process says of itself (docs/formats/beats.md).
+// Lines that a process reports about itself (docs/formats/beats.md).
 struct BeatPage {
   std::string run_id;
   int rank = 0;
   std::vector<std::string> lines;  // JSON objects, each on one line
-  uint64_t next = 0;               // number of the last of them: the next question's `since`
-  uint64_t newest = 0;             // number of the newest line that there is; 0: none
-  uint64_t lost = 0;               // lines between `since` and the first of these that are not kept any more
-  uint64_t dropped = 0;            // numbers and ends of steps, from the beginning on, of which no line was made
+  uint64_t next = 0;               // number of the last of them; `since` of the next request
+  uint64_t newest = 0;             // number of the newest line; 0: no lines
+  uint64_t lost = 0;               // lines between `since` and the first of these that are no longer kept
+  uint64_t dropped = 0;            // numbers and ends of steps since the start that were dropped
 };
 
-// The descriptors of the pulse, as long as this is kept. Both are sealed and open for reading alone.
+// Descriptors of the pulse, valid while this object exists. Both are sealed and read-only.
 struct PulseGrant {
-  int page_fd = -1;  // -1: there is no pulse
+  int page_fd = -1;  // -1: no pulse
   size_t page_bytes = 0;
-  int names_fd = -1;  // of the modules; -1: there is no table yet
+  int names_fd = -1;  // table of the modules; -1: no table yet
   size_t names_bytes = 0;
   uint32_t names_generation = 0;
   std::shared_ptr<const void> keep;
 };
 
-// Thread-safe. GetStatus, EventsAfter and Tick answer at once; the others may take a while, and wait for no file.
-// Those with `then` begin something and answer when it is done, on any thread, once. `then` may be called at once, and
-// is destroyed uncalled if the monitor closes first.
+// Thread-safe. GetStatus, EventsAfter and Tick return at once; the others may take a while, but wait for no file.
+// Functions with `then` start an operation and call `then` once when it is done, on any thread, possibly within the
+// call. If the monitor closes first, `then` is destroyed without a call.
 class Job {
  public:
   virtual ~Job() = default;
 
   virtual JobStatus GetStatus() = 0;
-  // The oldest events with a larger id that are still kept, at most `count`.
+  // The oldest kept events with a larger id, at most `count`.
   virtual EventPage EventsAfter(uint64_t id, size_t count) = 0;
   // Called once a second while the control socket is open.
   virtual void Tick() = 0;
-  // The oldest lines with a larger number that are still kept, at most `count`.
+  // The oldest kept lines with a larger number, at most `count`.
   virtual BeatPage BeatsAfter(uint64_t /*number*/, size_t /*count*/) { return {}; }
   virtual PulseGrant Pulse() { return {}; }
   // See Monitor::Latest.
   virtual std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout) = 0;
   virtual DoctorReport Examine() = 0;
 
-  // Changes the config file, and has the monitor look at it at once.
+  // Changes the config file, and has the monitor read it at once.
   virtual void ChangeConfig(ConfigChange change, std::function<void(const ChangeReport&)> then) = 0;
   virtual void ReadHistory(std::function<void(const HistoryReport&)> then) = 0;
-  // The bytes with this hash that the history of the run keeps.
+  // Reads the bytes with this hash from the history of the run.
   virtual void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) = 0;
-  // What the config would mean; nothing is armed. kUnavailable: no model is attached yet.
+  // The effect that the config would have; nothing is armed. kUnavailable: no model is attached yet.
   virtual Result<PlanPreview> Preview(const std::string& text_untrusted) = 0;
-  // From the next step boundary on the plan in force collects nothing, and keeps its window and its count; or it
-  // collects again. In a job of ranks: on all of them, from the step that they agree on. Waits for it, at most that
-  // long.
+  // Pauses or resumes the plan in force from the next step boundary; its window and count stay. In a job of ranks, all
+  // do so at the step that they agree on. Waits at most `time`.
   virtual PauseResult Pause(bool pause, std::chrono::milliseconds time) = 0;
-  // Closes the files with what is recorded up to the next step boundary; what comes goes to files of other names. Waits
-  // until that is done, at most that long.
+  // Closes the files with the rows up to the next step boundary; later rows go to files with new names. Waits at most
+  // `time`.
   virtual RotateResult Rotate(std::chrono::milliseconds time) = 0;
 
-  // False: what concerns the whole job is for rank 0's control socket, to which Forward hands it on.
+  // False: requests about the whole job belong to rank 0's control socket; Forward sends them there.
   virtual bool Leads() const = 0;
-  // Rank 0: asks every rank; `then` is called once, within the call or on the control socket's worker, in so much time.
+  // Rank 0: queries every rank. Calls `then` once, within the call or on the control socket's worker, after at most the
+  // given time.
   virtual void AskRanks(const std::string& question, std::chrono::milliseconds time,
                         std::function<void(Result<RankWords>)> then) = 0;
-  // Other ranks: likewise, with rank 0's answer (forward.h). An urgent request goes before those that wait.
+  // Other ranks: the same, with the answer of rank 0 (forward.h). An urgent request overtakes waiting ones.
   virtual void Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
                        std::function<void(Result<std::string>)> then) = 0;
-  // How many series of the latest statistics of sites the metrics show at most; 0: none.
+  // Maximum number of series in the metrics for the latest statistics of sites; 0: none.
   virtual size_t metrics_sites_max() const { return 0; }
 };
 

@@ -64,7 +64,7 @@ Json BudgetJson(const BudgetFacts& budget) {
           {"last_decision", json::OrNull(budget.last_decision)}};
 }
 
-// JSON has no words for these.
+// JSON has no literals for these.
 Json NumberJson(double number) {
   if (std::isnan(number)) return "NaN";
   if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";

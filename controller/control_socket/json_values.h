@@ -1,6 +1,5 @@
-// Answers of the control socket as JSON: flat, snake_case, every answer with "version": 1.
-//
-// Later releases only add members. Clients ignore members that they do not know.
+// Answers of the control socket as JSON: flat, snake_case, each with "version": 1.
+// Later releases only add members. Clients ignore unknown members.
 #pragma once
 
 #include <string>
@@ -16,13 +15,13 @@ namespace stepwatch::control_socket {
 Json StatusJson(const JobStatus& status);
 Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values);
 Json DoctorJson(const DoctorReport& report);
-// Whether a config is usable, and what is odd about it.
+// Reports whether a config is valid, with its warnings.
 Json ValidationJson(const std::string& sha256, const Result<config::ParsedConfig>& parsed);
 Json PlanPreviewJson(const PlanPreview& preview);
-// One event, without a version: a line of `rehearse --json`, the data of /v1/events.
+// One event, without a version: a line of `rehearse --json`, or the data of an event in /v1/events.
 Json EventJson(const Event& event);
 Json PeerJson(const output::EditPeer& peer);
-// What became of a change, with what the monitor makes of it.
+// The result of a change, with the monitor's verdict on it.
 Json ChangeJson(const ChangeReport& report);
 // The newest lines of a history, at most `count`, the newest last.
 Json HistoryJson(const HistoryReport& report, size_t count);

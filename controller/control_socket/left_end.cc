@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kName = "ends.jsonl";
 constexpr const char* kEarlierName = "ends.earlier.jsonl";
 constexpr mode_t kOurs = 0600, kOursAndReaders = 0640;
-// Of lines, in one entry: the newest are kept.
+// Maximum size of the lines in one entry; the newest are kept.
 constexpr size_t kLineBytesMax = size_t{16} << 10;
 constexpr size_t kReadBytesMax = 4 * kLeftEndsBytesMax;
 
@@ -27,8 +27,8 @@ bool LookAt(int fd, struct stat* about, base::FileSystem& files) {
   return base::RepeatInterrupted([&] { return files.Fstat(fd, about); }) == 0;
 }
 
-// Begins a new file when this one is long. Only one process does: the others find that the name is another file's, or
-// that it is locked.
+// Starts a new file when this one is large. Only one process does so: the others find that the name refers to another
+// file, or that it is locked.
 void TurnOver(int fd, const std::string& directory, base::FileSystem& files) {
   struct stat about {
   }, named{};
@@ -84,7 +84,7 @@ std::optional<LeftEnd> ParseLeftEnd(std::string_view text_untrusted) {
   }
 }
 
-// Appended by one call, so that processes that end together do not mix their lines.
+// Appends with a single write, so that lines of processes that end together do not mix.
 Status LeaveEnd(const std::string& directory, const LeftEnd& end, std::optional<gid_t> readers,
                 base::FileSystem& files) {
   const std::string path = base::JoinPath(directory, kName);
@@ -93,7 +93,7 @@ Status LeaveEnd(const std::string& directory, const LeftEnd& end, std::optional<
   const int fd = file.value().get();
   struct stat about {};
   if (!LookAt(fd, &about, files)) return base::ErrnoStatus("cannot look at", path, errno);
-  // Whatever the umask of the program, the next process appends to it.
+  // Other processes append to this file, so its mode must not depend on the umask of this program.
   if (about.st_size == 0) (void)files.ChangeMode(fd, kOurs);
   if (readers && about.st_size == 0 && files.ChangeOwner(fd, static_cast<uid_t>(-1), *readers) == 0)
     (void)files.ChangeMode(fd, kOursAndReaders);

@@ -1,8 +1,7 @@
-// What a process leaves beside its control socket when it closes it: its last lines, with its end. Whoever was away
-// meanwhile knows from that how it ended; a process that was killed leaves none.
-//
-// One file in each runtime directory, for all of its processes. It does not grow over two times kLeftEndsBytesMax: the
-// oldest go.
+// The record that a process leaves beside its control socket when it closes: its last lines and its end. A reader that
+// was away learns from it how the process ended; a killed process leaves no record.
+// Each runtime directory has one file for all its processes. Its size stays below two times kLeftEndsBytesMax; the
+// oldest records are removed.
 #pragma once
 
 #include <sys/types.h>
@@ -22,19 +21,19 @@ namespace stepwatch::control_socket {
 inline constexpr size_t kLeftEndsBytesMax = size_t{1} << 20;
 
 struct LeftEnd {
-  base::ProcessIdentity process;    // as it knows itself
-  std::vector<std::string> lines;   // as its control socket has served them, the last ones
-  std::optional<uid_t> owner = {};  // of the file that it was read from
+  base::ProcessIdentity process;    // the process as it identifies itself
+  std::vector<std::string> lines;   // last lines, as its control socket served them
+  std::optional<uid_t> owner = {};  // owner of the file from which the record was read
 };
 
-// Of the directory that its socket was in. Users of the group `readers` can read it, too.
+// Writes into the directory of the process's socket. Users of the group `readers` can read it, too.
 Status LeaveEnd(const std::string& directory, const LeftEnd& end, std::optional<gid_t> readers,
                 base::FileSystem& files);
-// Of a directory that passes the checks for a control socket's, the oldest first. Empty: there are none, or they are
-// not to be had.
+// Reads a directory that passes the checks for control sockets, the oldest record first. Empty: no records, or they
+// cannot be read.
 std::vector<LeftEnd> ReadLeftEnds(const std::string& directory, base::FileSystem& files = base::FileSystem::Real());
 
-// Pure: one line of the file, without its newline, and back; nothing if it is none.
+// Pure: convert one line of the file, without its newline, to and from text; nullopt if it is not a record.
 std::string LeftEndText(const LeftEnd& end);
 std::optional<LeftEnd> ParseLeftEnd(std::string_view text_untrusted);
 

@@ -23,7 +23,7 @@ std::string_view Trimmed(std::string_view text) {
   return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-// How much a header Accept likes a type, from 0 to 1; 0: it does not name it.
+// The preference of a header Accept for a type, from 0 to 1; 0 if it does not list the type.
 double LikingOf(std::string_view accept, std::string_view type) {
   while (!accept.empty()) {
     std::string_view range = accept.substr(0, accept.find(','));
@@ -162,7 +162,7 @@ void AddEdits(Page* page, const JobStatus& status) {
   page->One("stepwatch_uptime_seconds", "gauge", "Time since the monitor was created.", status.uptime_seconds);
 }
 
-// Only what is limited is told.
+// Reports only limits that are set.
 void AddLimits(Page* page, const JobStatus& status) {
   const LimitFacts& limits = status.limits;
   if (limits.bytes_max > 0) {

@@ -1,4 +1,4 @@
-// What the control socket tells Prometheus.
+// The page of metrics that the control socket serves to Prometheus.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace stepwatch::control_socket {
 
-// The format that a header Accept asks for: OpenMetrics if it is named there and nothing else is liked better.
+// The format that a header Accept requests: OpenMetrics if it is listed and no other format is preferred.
 http::MetricsFormat WantedFormat(std::string_view accept_untrusted);
 const char* ContentTypeOf(http::MetricsFormat format);
 

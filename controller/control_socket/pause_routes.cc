@@ -8,13 +8,13 @@
 namespace stepwatch::control_socket {
 namespace {
 
-// For the job to come to the end of its step. A job of longer steps is told what will happen then.
+// Time to wait for the end of the running step. For a longer step the answer announces the change.
 constexpr std::chrono::milliseconds kBoundaryTime{1000};
 
 constexpr const char* kNotCollecting = "no plan is in force";
 constexpr const char* kLoopHangs = "the job's loop thread does not answer; the request may still be carried out";
 
-// Only the ranks of this process do what was asked.
+// The request applies only to the ranks of this process.
 const char* RanksOf(Job& job) {
   return job.GetStatus().world_size == 1 ? "all" : "this";
 }

@@ -1,4 +1,4 @@
-// Routes that act on the running plan and leave the config file alone: pause, resume, rotate.
+// Routes that act on the running plan and leave the config file unchanged: pause, resume, rotate.
 #pragma once
 
 #include "controller/control_socket/routes.h"

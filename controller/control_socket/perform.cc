@@ -12,7 +12,7 @@
 namespace stepwatch::control_socket {
 namespace {
 
-// Less than the control socket waits for: whoever asks hears which rank has not answered.
+// Shorter than the time limit of the control socket, so that the client learns which rank did not answer.
 constexpr std::chrono::milliseconds kForwardTime{4500};
 
 http::Answer AnswerOfRank0(const Result<std::string>& reply) {
@@ -31,7 +31,7 @@ void HandOn(const Route& route, const Request& request, Job& job, const OnAnswer
 void Begin(const Workplace& place, const Route& route, const Request& request, const OnAnswer& then) {
   const bool is_handed_on = IsForRank0(route, *place.job) && request.from_rank < 0;
   if (!is_handed_on) return BeginRequest(route, request, *place.job, *place.requests, then);
-  // Rank 0 does not see who asks.
+  // Checked here because rank 0 does not see the client.
   if (const std::optional<http::Answer> no = WhyNot(route, request)) return then(*no);
   try {
     HandOn(route, request, *place.job, then);

@@ -1,4 +1,4 @@
-// What a config would mean for a running job, beside what runs: POST /v1/plan.
+// The effect that a config would have on a running job, compared with the running plan: POST /v1/plan.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,35 @@
 
 namespace stepwatch::control_socket {
 
-// What one of the two collects.
+// The running plan or the proposed one.
 struct PlanSide {
   std::string config_sha256;
-  PlanId plan_id = 0;  // of what runs; 0: of what is proposed
+  PlanId plan_id = 0;  // of the running plan; 0: proposed plan
   int64_t collect_times = 0;
   int64_t step_interval = 1;
-  bool rank_collects = true;  // false: module_ranks leaves this rank out
-  plan::PlanCost cost;        // of a collected step, of this rank
+  bool rank_collects = true;  // false: module_ranks excludes this rank
+  plan::PlanCost cost;        // per collected step of this rank
 };
 
-// The newest plan whose cost is known: that was drained.
+// The newest plan with a known cost: it has been drained.
 struct MeasuredPlan {
   PlanId plan_id = 0;
   int64_t collected = 0;
-  double seconds = 0;  // of threads of the trainer, for all of it
+  double seconds = 0;  // total of threads of the trainer
 };
 
 struct PlanPreview {
   enum class State : uint8_t {
-    kSame,     // the same keys have the same values, and the same sites are collected
-    kDiffers,  // from what runs, or, while nothing runs, from what the file holds
-    kInvalid,  // it would be refused
+    kSame,     // same values of the same keys, and the same sites
+    kDiffers,  // from the running plan or, without one, from the config file
+    kInvalid,  // it would be rejected
   };
-  // What happens when the text is saved.
+  // The effect of saving the text.
   enum class Effect : uint8_t {
-    kNothing,    // it is what the file holds, or nothing is collected before or after
-    kCollects,   // a new window begins, and counts from 0
-    kStops,      // what runs ends at the next boundary
-    kAtRestart,  // nothing now: the mode is static
+    kNothing,    // the file already has this text, or no plan runs before or after
+    kCollects,   // a new window begins, counting from 0
+    kStops,      // the running plan ends at the next boundary
+    kAtRestart,  // no effect now: the mode is static
   };
   enum class ComparedWith : uint8_t { kPlan, kFile, kDefaults };
 
@@ -51,12 +51,12 @@ struct PlanPreview {
   Effect effect = Effect::kNothing;
   ComparedWith compared_with = ComparedWith::kDefaults;
   std::string sha256;  // of the text
-  Status refusal;      // kInvalid
+  Status refusal;      // kInvalid: the reason
   std::vector<config::Warning> warnings;
   std::vector<config::KeyDifference> differences;
   std::vector<plan::SiteChanges> sites;
   std::optional<PlanSide> running;   // armed or in force
-  std::optional<PlanSide> proposed;  // nothing: it would collect nothing
+  std::optional<PlanSide> proposed;  // nullopt: it would collect nothing
   std::optional<MeasuredPlan> measured;
 };
 

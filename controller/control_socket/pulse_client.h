@@ -1,4 +1,4 @@
-// The pulse of another process, as its control socket hands it over.
+// The pulse of another process, received through its control socket.
 #pragma once
 
 #include <sys/types.h>
@@ -16,19 +16,18 @@
 
 namespace stepwatch::control_socket {
 
-// Stays readable when the process is dead: what it wrote last is there then. Values are the other process's, which may
-// be any program: bounded and valid UTF-8, and not to be believed beyond that.
+// Stays readable after the process has died, with its last writes. The other process may be any program: values are
+// bounded and valid UTF-8, but otherwise untrusted.
 class PulseView {
  public:
-  // Takes over a page and, unless it is empty, a table of names of this generation.
+  // Takes ownership of a page and of the table of names of this generation, which may be empty.
   PulseView(base::Mapping page, base::Mapping names, uint32_t names_generation);
 
   Result<vocabulary::Pulse> Read() const;
   std::vector<vocabulary::LastWord> LastWords() const;
-  // Of the module that the pulse is at, "0:layers.3.attn": chunk and name. Empty: unknown, or of another table than
-  // this.
+  // The module in the pulse as "0:layers.3.attn": chunk and name. Empty: unknown, or from another table of names.
   std::string ModuleName(const vocabulary::Pulse& pulse) const;
-  // There is another table of names: fetch the pulse again.
+  // True if there is a newer table of names; fetch the pulse again.
   bool IsOutdated() const;
 
  private:
@@ -39,8 +38,8 @@ class PulseView {
   uint32_t names_generation_ = 0;
 };
 
-// Asks the control socket at this socket. kNotFound: the process has no pulse; kInvalid: what it has handed over is
-// none. `trusted`: see Client.
+// Requests the pulse at this socket. kNotFound: the process has no pulse; kInvalid: the received data is not a pulse.
+// `trusted`: see Client.
 Result<PulseView> FetchPulse(const std::string& socket_path, std::optional<uid_t> trusted = std::nullopt,
                              std::chrono::milliseconds time = http::Client::kUsualTime);
 

@@ -1,4 +1,4 @@
-// What a control socket gives whoever asks for the pulse of its process.
+// The descriptors that a control socket sends to a client that requests the pulse of its process.
 #pragma once
 
 #include "controller/control_socket/job.h"
@@ -6,7 +6,7 @@
 
 namespace stepwatch::control_socket {
 
-// The page, and the table of modules as it is now, which the grant keeps alive. The page lives as long as the writer.
+// The page and the current table of modules. The grant keeps the table alive; the page lives as long as the writer.
 PulseGrant GrantPulse(const step::PulseWriter& pulse);
 
 }  // namespace stepwatch::control_socket

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kReport = "report";
 constexpr const char* kTrial = "dry-run";
 constexpr const char* kUnreadable = "its answer is unreadable";
-// So that an answer stays small.
+// Keeps an answer small.
 constexpr size_t kTextBytesMax = 1000;
 constexpr size_t kQuestionHeadBytesMax = 1000;
 
@@ -34,7 +34,7 @@ Json ErrorOf(const Status& refusal) {
   return error;
 }
 
-// --- what another rank has said ---
+// --- messages from other ranks ---
 
 enum class Kind : uint8_t { kText, kWhole, kTruth };
 struct Member {
@@ -59,7 +59,7 @@ bool IsOf(Kind kind, const Json& value) {
   return kind == Kind::kWhole ? value.is_number_integer() : value.is_boolean();
 }
 
-// The members that this release knows, each of its kind; others are passed over.
+// Copies the members that this release knows if they have the expected kind; skips others.
 template <size_t count>
 void CopyMembers(const Json& said_untrusted, const Member (&members)[count], bool keeps_null, Json* copy) {
   for (const Member& member : members) {
@@ -98,7 +98,7 @@ std::string WhyNotWell(const Json& rank) {
   return TextOf(rank, "state") == "FAILED" ? "it has failed" : "";
 }
 
-// What the answers about all ranks have in common.
+// Common parts of the answers about all ranks.
 class Tally {
  public:
   Tally(const JobStatus& own, const RankWords& words)
@@ -137,7 +137,7 @@ class Tally {
 
 }  // namespace
 
-// --- between ranks ---
+// --- messages between ranks ---
 
 std::string QuestionText(const RankQuestion& question) {
   const bool is_report = question.matter == RankMatter::kReport;
@@ -198,7 +198,7 @@ std::string UnknownQuestionText() {
        {"error", std::string("it runs stepwatch ") + kVersion + ", which does not support this question"}});
 }
 
-// --- of a control socket ---
+// --- answers of a control socket ---
 
 Json RanksJson(const JobStatus& own, const RankWords& words) {
   Tally tally(own, words);

@@ -1,4 +1,4 @@
-// What the ranks of a job are asked and say, and what a control socket makes of it.
+// Questions to the ranks of a job, their answers, and the answers of a control socket that result from them.
 #pragma once
 
 #include <array>
@@ -12,20 +12,20 @@
 
 namespace stepwatch::control_socket {
 
-// How a rank would take a config; nothing is armed.
+// The verdict of a rank on a config; nothing is armed.
 struct Trial {
-  Status refusal;  // Ok: it would take it
+  Status refusal;  // Ok: the rank would accept it
   bool collects = false;
   int64_t sites = 0;
-  int64_t rows_per_step = 0;  // of one collected step
+  int64_t rows_per_step = 0;  // per collected step
 };
 
-// --- between ranks ---
+// --- messages between ranks ---
 
 enum class RankMatter : uint8_t {
-  kReport,   // how are you?
-  kTrial,    // would you take these bytes as a config?
-  kUnknown,  // asked by a later release
+  kReport,   // requests a status report
+  kTrial,    // requests the verdict on these bytes as a config
+  kUnknown,  // from a later release
 };
 struct RankQuestion {
   RankMatter matter = RankMatter::kUnknown;
@@ -34,27 +34,27 @@ struct RankQuestion {
 std::string QuestionText(const RankQuestion& question);
 RankQuestion RankQuestionFrom(std::string_view text_untrusted);
 
-// The answers. They are below 16 KiB whatever the status holds.
+// The answers. They are below 16 KiB for any status.
 std::string ReportText(const JobStatus& status);
 std::string TrialText(const Trial& trial);
 std::string UnknownQuestionText();
 
-// --- of a control socket ---
+// --- answers of a control socket ---
 
-// The states that ranks have told of themselves, without this rank's own.
+// The states that other ranks have reported.
 struct StatesHeard {
   std::array<int, kRunStateCount> ranks{};  // by RunState
   int count = 0;
 };
 StatesHeard StatesFrom(int own_rank, const RankWords& words);
 
-// Of these many ranks the reasons are at hand without a look at each.
+// For at most this many ranks the reasons are in the answer itself.
 inline constexpr size_t kReasonsMax = 8;
 
-// `own`: of the rank whose control socket is asked.
+// `own`: status of the rank whose control socket answers.
 Json RanksJson(const JobStatus& own, const RankWords& words);
 Json TrialsJson(const JobStatus& own, const std::string& sha256, const RankWords& words);
-// A config that is refused before any rank is asked.
+// Answer for a config that is rejected before any rank is queried.
 Json RefusedTrialsJson(const JobStatus& own, const std::string& sha256, const Status& refusal);
 
 }  // namespace stepwatch::control_socket

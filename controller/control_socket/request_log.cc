@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kIdBytesMax = 200;
 constexpr const char* kTooMany = "too many changes are under way; try again";
 
-// Sees to it that somebody who waits gets one answer, whatever becomes of those who were to give it.
+// Ensures that `then` is called once, even if the code that should answer is destroyed without an answer.
 class Promise {
  public:
   explicit Promise(OnAnswer then) : then_(std::move(then)) {}
@@ -26,7 +26,7 @@ class Promise {
     try {
       then_(http::Busy(
           "the request was dropped without an answer, for instance because the monitor ends; read the config file"));
-    } catch (...) {  // no memory to say so: the other end sees its connection close
+    } catch (...) {  // no memory for an answer: the client sees the connection close
     }
   }
   Promise(const Promise&) = delete;
@@ -45,7 +45,7 @@ OnAnswer Promised(OnAnswer then) {
   return [promise = std::make_shared<Promise>(std::move(then))](const http::Answer& answer) { promise->Keep(answer); };
 }
 
-// What the job throws ends here.
+// Catches the exceptions of the job.
 void Begin(const Route& route, const Request& request, Job& job, const OnAnswer& then) try {
   if (route.way != Route::Way::kLater) return then(AnswerNow(route, request, job));
   route.begin(request, job, then);
@@ -55,7 +55,7 @@ void Begin(const Route& route, const Request& request, Job& job, const OnAnswer&
   then(http::Busy("cannot begin the request"));
 }
 
-// Whatever belongs to a request. The parts cannot run into each other: none of the first three has a line feed.
+// Covers all parts of a request. The encoding is unambiguous: the first three parts contain no line feed.
 std::string DigestOf(const Route& route, const Request& request) {
   return base::Sha256Hex(std::string(route.method) + " " + route.path + " " + request.parameter + "\n" + request.query +
                          "\n" + request.if_match + "\n" + request.body);

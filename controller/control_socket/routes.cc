@@ -24,10 +24,10 @@ constexpr bool kReads = false, kChanges = true;
 constexpr bool kOfJob = true;
 constexpr bool kUrgent = true;
 
-// For the drain, and for devices that owe numbers. What is missing then is left out.
+// Time for the drain and for devices with pending numbers. Numbers that are late are left out.
 constexpr std::chrono::milliseconds kLatestTime{1000};
-// For ranks to hear a question and to answer; longer if they are to compile a plan. What another rank's control socket
-// hands on has to be answered before that one gives up.
+// Time for ranks to receive a question and answer it; longer if they compile a plan. Shorter than the time limit of a
+// rank that forwarded the request.
 constexpr std::chrono::milliseconds kReportTime{1500};
 constexpr std::chrono::milliseconds kTrialTime{3500};
 
@@ -68,7 +68,7 @@ http::Answer PostValidate(const Request& request, Job&) {
   return Of(ValidationJson(base::Sha256Hex(request.body), config::ParseConfig(request.body)));
 }
 
-// Beside each kind of sites what it takes of a collected step, as far as that was ever measured in this run.
+// Adds to each kind of sites its measured cost per collected step, if this run has measured it.
 void AddCosts(const std::optional<CostFacts>& cost, Json* preview) {
   const auto sites = preview->find("sites");
   if (sites == preview->end()) return;

@@ -1,4 +1,4 @@
-// The table of what a control socket can be asked.
+// The table of the control socket's routes.
 #pragma once
 
 #include <cstdint>
@@ -16,43 +16,42 @@
 namespace stepwatch::control_socket {
 
 struct Request {
-  std::string target;     // as it was sent
-  std::string parameter;  // what the path has in the place of {…}
-  std::string query;      // what follows '?' in the target, as it was sent
+  std::string target;     // as sent
+  std::string parameter;  // the part of the path in the place of {…}
+  std::string query;      // the part of the target after '?', as sent
   std::string body;
-  std::string accept;                 // the header of that name
-  std::string if_match;               // the header If-Match without its quotes; empty: whatever is there
-  std::string request_id;             // the header Idempotency-Key: the same request, sent again, is performed once
-  std::optional<sockets::Peer> peer;  // nothing: the kernel does not say who asks
-  sockets::Access access = sockets::Access::kNone;  // of whoever asks at this control socket
-  std::string exe;     // the program of the peer, for a route that changes something; empty: not known
-  int from_rank = -1;  // whose control socket has taken and checked it, and handed it on; -1: this one
+  std::string accept;                 // value of the header Accept
+  std::string if_match;               // value of the header If-Match without quotes; empty: no condition
+  std::string request_id;             // value of the header Idempotency-Key; a repeated request is performed once
+  std::optional<sockets::Peer> peer;  // nullopt: the kernel does not identify the client
+  sockets::Access access = sockets::Access::kNone;  // of the client of this control socket
+  std::string exe;     // program of the peer, for a route that changes something; empty: unknown
+  int from_rank = -1;  // the rank that accepted, checked and forwarded the request; -1: this one
 };
 
 using http::OnAnswer;
 
 struct Route {
   enum class Way : uint8_t {
-    kAtOnce,    // on the control socket's thread: takes no time
+    kAtOnce,    // on the control socket's thread; immediate
     kOnWorker,  // on the worker, with a deadline
-    kLater,     // begun on the worker, answered with the same deadline by whoever has the answer
-    kEvents,    // a stream of events, without an end
-    kPulse,     // descriptors beside the answer, through a Unix socket
+    kLater,     // begun on the worker, answered later within the same deadline
+    kEvents,    // an endless stream of events
+    kPulse,     // sends descriptors with the answer, over a Unix socket
   };
 
   const char* method;
-  const char* path;  // a last part {…} stands for any
+  const char* path;  // a last part {…} matches any text
   Way way;
   http::Answer (*answer)(const Request& request, Job& job);  // kAtOnce, kOnWorker
-  // kLater.
+  // kLater
   void (*begin)(const Request& request, Job& job, OnAnswer then) = nullptr;
-  // It changes what the job does: only the owner and root may ask for it, and a request with an id is performed once.
+  // It changes the job: only the owner and root may use it, and a request with an id is performed once.
   bool changes = false;
-  // What is asked belongs to the whole job: rank 0 alone answers it, and the control socket of any other rank hands it
-  // on.
+  // It concerns the whole job: only rank 0 answers it, and the control sockets of other ranks forward it.
   bool is_of_job = false;
-  // kLater: no limit on connections, questions or changes keeps it out, and it waits for no other request. It is begun
-  // on the control socket's thread.
+  // kLater: exempt from the limits on connections, questions and changes, and ahead of other requests. It begins on the
+  // control socket's thread.
   bool is_urgent = false;
 };
 
@@ -62,7 +61,7 @@ struct Match {
   const Route* route = nullptr;
   std::string parameter;
   std::string query;
-  std::string allow;  // the methods of the path, if it has others; empty: there is no such path
+  std::string allow;  // the methods that the path allows; empty: no such path
 };
 Match FindRoute(std::string_view method, std::string_view target_untrusted);
 

@@ -37,7 +37,7 @@ constexpr uint64_t kLinesLeft = 32;
 
 }  // namespace
 
-// Everything but the methods named below belongs to the control socket's thread.
+// Members belong to the control socket's thread, except the methods listed under "any thread".
 class Server::Core : public std::enable_shared_from_this<Core> {
  public:
   Core(ServerOptions options, std::shared_ptr<Job> job) : options_(std::move(options)), job_(std::move(job)) {}
@@ -71,12 +71,12 @@ class Server::Core : public std::enable_shared_from_this<Core> {
   base::IoThread worker_{"stepwatch-ask"};
 
   boost::asio::io_context context_{1};
-  // Made by the thread, which may have no memory for them.
+  // Created by the thread, which may run out of memory.
   std::optional<JobHandler> handler_;
   std::optional<http::Server> http_;
   boost::asio::steady_timer tick_{context_};
   boost::asio::steady_timer finish_time_{context_};
-  std::string last_path_;  // where the socket was opened last
+  std::string last_path_;  // path at which the socket was last opened
   bool trouble_reported_ = false;
   bool finishes_ = false;
   std::atomic<bool> is_woken_{false};
@@ -91,13 +91,13 @@ class Server::Core : public std::enable_shared_from_this<Core> {
 void Server::Core::Run() noexcept {
   try {
     Prepare();
-  } catch (const std::exception&) {  // no memory: no request will ever come
+  } catch (const std::exception&) {  // no memory: the server answers no requests
   }
   for (;;) {
     try {
       context_.run();
       break;
-    } catch (const std::exception&) {  // of one connection, or one tick: the others go on
+    } catch (const std::exception&) {  // ends one connection or tick; the others continue
     }
   }
   try {
@@ -160,8 +160,8 @@ void Server::Core::Tick() {
 
 // --- the socket ---
 
-// A directory that is led elsewhere, or opened to others, is one that clients do not look into. One that comes before
-// it in the list, and was not there when the socket was made, may be there by now.
+// Clients ignore a directory that is a symlink or accessible to others. A directory that precedes it in the list may
+// have been created after the socket.
 bool Server::Core::IsInPlace(const sockets::UnixListener& listener) const {
   const uid_t owner = ::geteuid();
   const std::string directory = base::DirectoryOf(listener.path());
@@ -183,14 +183,14 @@ Result<sockets::UnixListener> Server::Core::Bind(sockets::Admission* admission) 
   Result<sockets::UnixListener> opened =
       sockets::UnixListener::Open(directory.value(), ::getpid(), files, admission->readers);
   if (!opened.ok()) return opened;
-  // Somebody may have put another directory there since it was checked.
+  // The directory may have been replaced since it was checked.
   Status still = sockets::CheckRuntimeDirectory(directory.value(), admission->owner, files);
   if (still.ok()) return opened;
   opened.value().Close();
   return still;
 }
 
-// Without them the control socket opens all the same, for the user alone.
+// If the group is unknown, the control socket opens for the user alone.
 void Server::Core::FindReaders() {
   if (options_.readers.empty()) return;
   sockets::Admission& admission = http_->admission();
@@ -206,7 +206,7 @@ void Server::Core::ReportNote(const std::string& note) {
   if (options_.on_note) options_.on_note(note);
 }
 
-// Beside the socket. Where that cannot be done, whoever looks later knows no end, as of a process that was killed.
+// Writes beside the socket. If that fails, a later reader finds no end, as for a killed process.
 void Server::Core::LeaveLastLines() {
   if (!http_->listener().valid()) return;
   const uint64_t newest = job_->BeatsAfter(0, 1).newest;
@@ -240,7 +240,7 @@ void Server::Core::Wake() noexcept {
       is_woken_ = false;
       if (http_) http_->Wake();
     });
-  } catch (const std::bad_alloc&) {  // with the next event, or the next heartbeat
+  } catch (const std::bad_alloc&) {  // the next event or heartbeat tries again
     is_woken_ = false;
   }
 }
@@ -286,7 +286,7 @@ Server::~Server() {
     (void)Stop(steady_clock::now() + kStopTime);
     return;
   }
-  // The threads are not here, and everything else is as it was at the fork, in the midst of whatever they did.
+  // In a forked child the threads do not exist, and their data may be in any intermediate state, so it is leaked.
   new std::shared_ptr<Core>(std::move(core_));
   new std::thread(std::move(thread_));
 }

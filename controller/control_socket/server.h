@@ -1,8 +1,7 @@
-// The control socket: HTTP/1.1 over a Unix socket, and over TCP where that is wanted, on a thread of its own.
-//
-// It takes no lock of the trainer's language, and whatever clients do costs nobody but the control socket's thread.
-// What it asks of the job and cannot be answered at once runs on a worker. In a forked child there is no control
-// socket: its descriptors are closed there, and the socket stays the parent's.
+// The control socket: HTTP/1.1 over a Unix socket and optionally TCP, on a thread of its own.
+// It never takes the lock of the trainer's language, and a slow or hostile client delays only the control socket's
+// thread. Requests that the job cannot answer at once run on a worker. A forked child has no control socket: its
+// descriptors are closed there, and the socket stays with the parent.
 #pragma once
 
 #include <chrono>
@@ -24,42 +23,42 @@ namespace stepwatch::control_socket {
 struct ServerOptions {
   std::vector<std::string> directories;  // see RuntimeDirectories
   http::Limits limits = {};
-  // Called on the control socket's thread with why there is no socket: once, until there is one. It is tried again.
+  // Called on the control socket's thread with the reason why there is no socket, once until one opens. Opening is
+  // retried.
   std::function<void(const std::string& why)> on_trouble = {};
-  // Called on the control socket's thread with what else is worth knowing: TCP is open or cannot be, the readers' group
-  // is none.
+  // Called on the control socket's thread with other notes: TCP is open or cannot be, the readers' group is unusable.
   std::function<void(const std::string& note)> on_note = {};
-  std::string readers = {};  // the name or number of the group whose users may read; empty: there is none
+  std::string readers = {};  // name or number of the group whose users may read; empty: no group
   http::TcpOptions tcp = {};
   sockets::CredentialsOf credentials_of = sockets::PeerOf;
-  base::FileSystem* files = &base::FileSystem::Real();  // outlives whatever hangs in it
+  base::FileSystem* files = &base::FileSystem::Real();  // must outlive threads that hang in it
 };
 
 class Server {
  public:
-  // The job is let go of at the end of the thread.
+  // The thread releases the job when it ends.
   Server(ServerOptions options, std::shared_ptr<Job> job);
-  // Stops, and leaves a thread behind that has not ended within a second. Does nothing in a forked child.
+  // Stops; a thread that has not ended within a second is detached. No effect in a forked child.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Starts the thread, which opens the socket a moment later. Throws std::system_error if there is no thread left.
+  // Starts the thread, which then opens the socket. Throws std::system_error if no thread can be created.
   void Start();
-  // Any thread: there are new events for those who read them.
+  // Any thread. Sends new events to their readers.
   void Wake() noexcept;
-  // Any thread, while the control socket is open: answers what the control socket of another rank has taken and
-  // checked, and has handed on. `then` is called once, by any thread, with the text of the answer.
+  // Any thread, while the control socket is open. Answers a request that the control socket of another rank has
+  // accepted, checked and forwarded. `then` is called once, on any thread, with the text of the answer.
   void AnswerForwarded(int rank, std::string text_untrusted, std::function<void(std::string)> then);
-  // Any thread: does what is too slow for the caller's. False, and nothing is done: too much waits, or the control
-  // socket is shut.
+  // Any thread. Runs slow work on the worker. Returns false without running it if too much work waits or the control
+  // socket is closed.
   bool OnWorker(std::function<void()> work);
-  // Removes the socket, lets answers under way leave, and ends the threads. False: one of them hangs, in a file system
-  // or in the job, and is left behind with all that it uses.
+  // Removes the socket, completes answers in progress, and ends the threads. False: a thread hangs in a file system or
+  // in the job; it is detached with everything that it uses.
   bool Stop(std::chrono::steady_clock::time_point deadline);
-  // Any thread. Where the socket is; empty: there is none.
+  // Any thread. Path of the socket; empty: no socket.
   std::string path() const;
-  // Any thread. Where it is open on TCP, "127.0.0.1:9464"; empty: nowhere.
+  // Any thread. TCP address, such as "127.0.0.1:9464"; empty: TCP is closed.
   std::string tcp_address() const;
 
  private:

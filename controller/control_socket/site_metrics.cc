@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Prometheus gives a page 10 s by default, the control socket an answer of the job 5 s.
+// Prometheus allows 10 s for a page by default, the control socket 5 s for an answer of the job.
 constexpr milliseconds kAskTime{2000};
 
 std::string LabelsOf(SiteKind kind, const LatestValue& value) {
@@ -27,7 +27,7 @@ std::string LabelsOf(SiteKind kind, const LatestValue& value) {
   return labels;
 }
 
-// A page with one series twice would be refused as a whole.
+// Prometheus rejects a page that contains a series twice.
 class Series {
  public:
   Series(http::MetricsPage* page, size_t most) : page_(*page), most_(most) {}

@@ -1,4 +1,4 @@
-// The latest statistics of sites as metrics: as many series as are wanted, and how many there would have been.
+// The latest statistics of sites as metrics: up to a maximum number of series, and the number that was left out.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 namespace stepwatch::control_socket {
 
 struct SiteValues {
-  size_t series_max = 0;  // 0: nobody wants any
+  size_t series_max = 0;  // 0: off
   std::vector<std::pair<SiteKind, std::vector<LatestValue>>> kinds;
-  size_t kinds_unanswered = 0;  // the drain was too slow to tell of them
+  size_t kinds_unanswered = 0;  // kinds for which the drain answered too late
 };
 
-// Asks the job for all kinds, for a limited time in all.
+// Requests all kinds from the job, with one time limit for all.
 SiteValues AskSites(Job& job);
-// The first series in the order of kinds and sites, so that it is the same ones each time.
+// Adds the first series in the order of kinds and sites, so that the selection is stable.
 void AddSites(http::MetricsPage* page, const SiteValues& sites);
 
 }  // namespace stepwatch::control_socket

@@ -12,7 +12,7 @@ struct Answer {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  std::string etag;          // hash of the config file's content at the last read; empty: none
+  std::string etag;          // hash of the config file's content at the last read; empty: unknown
   std::string allow;         // methods of the path; empty: no header
   int retry_after = 0;       // seconds; 0: no header
   std::string authenticate;  // authentication scheme; empty: no header

@@ -54,12 +54,12 @@ asio::awaitable<Status> ConnectTo(ClientConnection& connection, const std::strin
   co_return CheckServer(path, sockets::PeerOf(connection.fd()), trusted);
 }
 
-// What has come of a stream of events.
+// Parses a stream of events and passes each event on.
 class EventReader {
  public:
   EventReader(std::string path, const Client::OnEvent& on_event) : path_(std::move(path)), on_event_(on_event) {}
 
-  // The end of the stream, or nothing: it goes on.
+  // Parses the next part of the stream. Returns the status with which the stream ended, or nullopt while it goes on.
   std::optional<Status> Take(std::string_view text_untrusted) {
     text_ += text_untrusted;
     size_t end = 0;

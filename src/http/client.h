@@ -1,4 +1,4 @@
-// The other side of the control socket, for the command line and for tests: blocks, and gives up at a deadline.
+// Blocking HTTP client of a control socket, for the command line and for tests. Each call has a deadline.
 #pragma once
 
 #include <sys/types.h>
@@ -15,12 +15,12 @@
 
 namespace stepwatch::http {
 
-// What a server has answered, whatever the answer is.
+// A response with any status code.
 struct Reply {
   int status = 0;  // 200, 404, ...
   std::string body;
 };
-// With the descriptors that came with its first byte.
+// A response with the descriptors that came with its first byte.
 struct DescribedReply {
   Reply reply;
   std::vector<base::UniqueFd> descriptors;
@@ -30,20 +30,20 @@ struct ClientRequest {
   std::string method = "GET";
   std::string target;
   std::string body;
-  std::string if_match;    // empty: none
-  std::string request_id;  // empty: none
+  std::string if_match;    // empty: no header
+  std::string request_id;  // empty: no header
 };
 
 class Client {
  public:
   static constexpr std::chrono::milliseconds kUsualTime{5000};
 
-  // The socket must be served by this user, by root, or by the user that is named here.
+  // The process that serves the socket must run as this user, as root, or as the user `trusted`.
   explicit Client(std::string socket_path, std::optional<uid_t> trusted = std::nullopt)
       : path_(std::move(socket_path)), trusted_(trusted) {}
 
-  // One question on a connection of its own. kUnavailable: nobody answers there, or somebody who is not to be trusted.
-  // kTimedOut: not in time.
+  // Sends one request on a connection of its own. kUnavailable: no process listens there, or one that is not trusted.
+  // kTimedOut: the response did not arrive in time.
   Result<Reply> Ask(const ClientRequest& question, std::chrono::milliseconds time = kUsualTime) const;
   Result<Reply> Ask(const std::string& method, const std::string& target, const std::string& body = "",
                     std::chrono::milliseconds time = kUsualTime) const {
@@ -53,14 +53,14 @@ class Client {
     return Ask("GET", target, "", time);
   }
 
-  // Likewise. Accepts at most `count` descriptors with the answer, and a body of `bytes_max`.
+  // The same; accepts at most `count` descriptors with the response, and a body of at most `bytes_max`.
   Result<DescribedReply> AskForDescriptors(const ClientRequest& question, size_t count, uint64_t bytes_max,
                                            std::chrono::milliseconds time = kUsualTime) const;
 
-  // Calls `on_event` with the data of each event that is newer than `after`, JSON on one line, until it returns false
-  // or the other end closes the connection: both are Ok. `name` is that of the event: "applied", "gap". kInvalid: the
-  // other end sends something else than events. `on_quiet` is called ten times a second while no event comes, and ends
-  // it likewise.
+  // Calls `on_event` for each event newer than `after`, until it returns false or the server closes the connection;
+  // both are Ok. `name` is the name of the event ("applied", "gap"), `data` its JSON on one line. kInvalid: the server
+  // sends something other than events. `on_quiet` is called ten times a second while no event arrives, and also ends
+  // the call by returning false.
   using OnEvent = std::function<bool(const std::string& name, const std::string& data)>;
   using OnQuiet = std::function<bool()>;
   Status Follow(uint64_t after, const OnEvent& on_event, const OnQuiet& on_quiet = {}) const;

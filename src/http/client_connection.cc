@@ -26,7 +26,7 @@ namespace beast = boost::beast;
 constexpr auto kAwaited = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kDescriptorsOfMessage = 16;
 constexpr size_t kReadBytes = 4096;
-// Between two attempts at a socket whose queue is full.
+// Pause between two attempts to connect to a socket whose queue is full.
 constexpr std::chrono::milliseconds kQueuePause{1};
 
 void Keep(const cmsghdr& header, size_t count, std::vector<base::UniqueFd>* descriptors) {
@@ -85,7 +85,7 @@ asio::awaitable<ClientConnection::ErrorCode> ClientConnection::Connect(const soc
   if (error) co_return error;
   (void)fd.Release();
   asio::steady_timer pause(socket_.get_executor());
-  // EAGAIN: as many wait to be let in as may.
+  // EAGAIN: the queue of the listening socket is full.
   while (::connect(socket_.native_handle(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     if (errno == EINTR) continue;
     if (errno != EAGAIN) co_return ErrnoCode();
@@ -196,7 +196,7 @@ asio::awaitable<std::pair<ClientConnection::ErrorCode, size_t>> ClientConnection
 
 Status CheckServer(const std::string& path, const std::optional<sockets::Peer>& server, std::optional<uid_t> trusted) {
   if (sockets::IsTrustedServer(server, trusted)) return Status();
-  // Another process may listen there, in a directory that is not what it was.
+  // Another process may listen there if the directory was replaced.
   return Status(StatusCode::kUnavailable, path + " is served by another user" +
                                               (server ? ", uid " + std::to_string(server->uid) : "") +
                                               "; the request was not sent");

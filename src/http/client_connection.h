@@ -1,6 +1,5 @@
-// The connection of a client, over a Unix socket or TCP: one request after the other, as coroutines of one loop.
-//
-// All that it does ends at one deadline, so a server that sends a byte a second holds up nobody.
+// The connection of a client, over a Unix socket or TCP: one request after another, as coroutines of one loop.
+// All operations share one deadline, so a server that sends a byte a second cannot block the client for longer.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -40,38 +39,38 @@ class ClientConnection {
   using ErrorCode = boost::system::error_code;
   using Message = boost::beast::http::request<boost::beast::http::string_body>;
 
-  // What is accepted of an answer.
+  // Limits on a response.
   struct ReplyLimits {
     uint32_t header_bytes = 8 << 10;
     uint64_t body_bytes = 0;
-    std::optional<base::ByteRoom> room = {};  // a body of more than kSmallBytes takes its bytes from it
-    size_t descriptors = 0;                   // that come with its first byte; others are closed
+    std::optional<base::ByteRoom> room = {};  // a body larger than kSmallBytes reserves its memory there
+    size_t descriptors = 0;                   // maximum number that may come with the first byte; others are closed
   };
   static constexpr uint64_t kSmallBytes = uint64_t{64} << 10;
 
   struct Received {
-    ErrorCode unsent;  // of the request: a server that refuses to read on may have answered nevertheless
-    ErrorCode error;   // of the answer
-    std::optional<uint64_t> bytes_without_room;  // of a body for which there is no room
+    ErrorCode unsent;  // of sending the request: a server that stopped reading may have sent a response nevertheless
+    ErrorCode error;   // of reading the response
+    std::optional<uint64_t> bytes_without_room;  // size of a body that did not fit into `room`
     Reply reply;
     std::vector<base::UniqueFd> descriptors = {};
     std::optional<base::ByteRoom::Share> share = {};
     bool keeps_alive = false;
   };
 
-  // Outlives every coroutine of it.
+  // Must outlive all its coroutines.
   explicit ClientConnection(const boost::asio::any_io_executor& executor);
   ClientConnection(const ClientConnection&) = delete;
   ClientConnection& operator=(const ClientConnection&) = delete;
 
-  // Whatever is under way then ends with beast::error::timeout, and the connection is closed.
+  // Pending operations then end with beast::error::timeout, and the connection is closed.
   void SetDeadline(Clock::time_point deadline);
   void ClearDeadline();
   boost::asio::awaitable<ErrorCode> Connect(const sockaddr_un& address);
   boost::asio::awaitable<ErrorCode> Connect(boost::asio::ip::tcp::resolver::results_type addresses);
   boost::asio::awaitable<Received> Ask(const Message& request, ReplyLimits limits);
 
-  // A request whose answer is a stream: `text` is what has come of it with the header.
+  // A streamed response; `text` is the part that arrived with the header.
   struct Stream {
     ErrorCode error;
     int status = 0;
@@ -79,7 +78,7 @@ class ClientConnection {
     std::string text;
   };
   boost::asio::awaitable<Stream> Open(const Message& request);
-  // asio::error::operation_aborted: nothing has come for this time.
+  // asio::error::operation_aborted: no byte arrived for this time.
   boost::asio::awaitable<std::pair<ErrorCode, size_t>> ReadSome(boost::asio::mutable_buffer buffer,
                                                                 std::chrono::milliseconds time);
 
@@ -87,26 +86,26 @@ class ClientConnection {
   int fd() { return socket_.native_handle(); }
   void Close();
 
-  // To "stepwatch".
+  // A request with the host name "stepwatch".
   static Message MakeMessage(const std::string& method, const std::string& target);
 
  private:
-  // The first bytes of an answer and the descriptors beside them.
+  // Reads the first bytes of a response and the descriptors sent with them.
   boost::asio::awaitable<ErrorCode> ReadDescriptors(size_t count, std::vector<base::UniqueFd>* descriptors);
-  // Of what ended because the deadline has closed the socket.
+  // The error to report: timeout if the operation failed because the deadline closed the socket, otherwise `error`.
   ErrorCode Cause(const ErrorCode& error) const;
 
   boost::asio::generic::stream_protocol::socket socket_;
   boost::asio::steady_timer timer_;
   boost::beast::flat_buffer buffer_;
-  std::shared_ptr<const void> deadline_;  // a handler that is late finds that its own has expired
+  std::shared_ptr<const void> deadline_;  // expires with the deadline, so that a late handler does nothing
   bool has_timed_out_ = false;
 };
 
-// kUnavailable: the server at this path is not to be trusted, see Client.
+// kUnavailable: the process that serves this path is not trusted, see Client.
 Status CheckServer(const std::string& path, const std::optional<sockets::Peer>& server, std::optional<uid_t> trusted);
 
-// Runs a coroutine with a connection of its own to its end, on this thread. Throws what the coroutine throws, and
+// Runs a coroutine with a new connection on this thread until it ends. Throws the exceptions of the coroutine, and
 // boost::system::system_error if there are no descriptors for a loop.
 template <class Value>
 Value RunWithConnection(const std::function<boost::asio::awaitable<Value>(ClientConnection&)>& converse) {

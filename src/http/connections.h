@@ -1,5 +1,4 @@
-// The connections that are open, and the choice of those that go when there is no room for another. On the thread of
-// the loop.
+// Open connections, and the choice of the connection to close when a new one needs its place. Loop thread only.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +15,9 @@ namespace stepwatch::http {
 
 class Connections {
  public:
-  // Each sort has rooms of its own: strangers, and readers, keep the owner out as little as the network.
+  // Each sort has its own limits, so neither other users nor the network can keep the owner out.
   enum class Sort : uint8_t { kOwner, kOtherUser, kNetwork };
-  // Strangers have not shown who they are, or may not ask, and have been rejected for it. Others are rejected because
-  // the server is busy.
+  // kStrangers: not authenticated yet, or rejected for lack of access. kBusy: rejected because the server is busy.
   enum class Room : uint8_t { kServed, kStrangers, kBusy };
 
   void Add(const std::shared_ptr<Session>& session, Sort sort, bool is_rejected_as_busy);
@@ -27,19 +25,19 @@ class Connections {
   size_t size() const { return connections_.size(); }
   size_t Count(Sort sort, Room room) const;
 
-  // The oldest stranger goes. `silent_first`: one that has not begun to send a request, if there is one.
+  // Ends the oldest stranger; with `silent_first` rather one that has sent no byte of a request, if there is one.
   void EndOldestStranger(Sort sort, bool silent_first);
-  // The oldest goes of those that are served and wait for nothing: it can come again. False: there is none.
+  // Ends the oldest served connection that is between two requests: its client can reconnect. False: there is none.
   bool EndOldestSilent(Sort sort);
-  // A stranger goes, or a connection that waits for nothing, and can come again. False: there is none.
+  // Ends a stranger, or else a served connection between two requests. False: there is none.
   bool EndAny();
-  // Those that are open now, all or of one sort: a call may end them.
+  // A copy of the list, as ending a session changes it.
   std::vector<std::shared_ptr<Session>> All(std::optional<Sort> sort = std::nullopt) const;
 
  private:
   struct Connection {
     std::shared_ptr<Session> session;
-    uint64_t number = 0;  // the order in which they came
+    uint64_t number = 0;  // order of arrival
     Sort sort = Sort::kOwner;
     bool is_rejected_as_busy = false;
     Room room() const {

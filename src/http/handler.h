@@ -1,4 +1,4 @@
-// What a server asks of those who answer its requests: values in, values out, all of it on the server's loop.
+// Interface between the HTTP server and the code that answers its requests: values in, values out. Loop thread only.
 #pragma once
 
 #include <boost/beast/http/fields.hpp>
@@ -19,44 +19,43 @@ namespace stepwatch::http {
 // The request line and the fields.
 using Head = boost::beast::http::request_header<>;
 
-// The text of a field; empty: there is none.
+// The value of a header field; empty if it is missing.
 template <class Name>
 std::string FieldOf(const Head& head_untrusted, Name name) {
   const auto text = head_untrusted[name];
   return std::string(text.data(), text.size());
 }
 
-// Who is at the other end of a connection.
+// The other end of a connection.
 struct Caller {
-  std::optional<sockets::Peer> peer;               // over a Unix socket
+  std::optional<sockets::Peer> peer;               // set for a Unix socket
   sockets::Access access = sockets::Access::kAll;  // of the peer, or of any client that the gate admits
-  std::shared_ptr<const TcpGate> gate;             // judges each request that comes over TCP; null over a Unix socket
-  int fd = -1;                                     // of the connection
+  std::shared_ptr<const TcpGate> gate;             // judges each request over TCP; null for a Unix socket
+  int fd = -1;                                     // descriptor of the connection
 };
 
 struct Request {
   Head head;
   std::string body;
-  const Caller& caller;  // within the call
+  const Caller& caller;  // valid during the call
 };
 
-// Takes the answer: on any thread, once.
+// Delivers the answer. Callable on any thread, once.
 using OnAnswer = std::function<void(const Answer&)>;
-// The next server-sent events, as text. Empty: there are none yet. Nothing: the reader was too slow, and the stream
-// ends.
+// Returns the next server-sent events as text. Empty: no new events. Nullopt: the reader was too slow; the stream ends.
 using EventSource = std::function<std::optional<std::string>()>;
 
 struct Response {
-  std::optional<Answer> answer;        // nothing: the request's OnAnswer gets it later, or there are events
-  std::function<Answer()> on_timeout;  // the answer if OnAnswer was not called in time
-  EventSource events;                  // a stream without an end, instead of an answer
-  std::vector<int> descriptors;        // leave with the first byte of the answer, through a Unix socket
+  std::optional<Answer> answer;        // nullopt: OnAnswer delivers it later, or `events` is set
+  std::function<Answer()> on_timeout;  // the answer to send if OnAnswer was not called in time
+  EventSource events;                  // an endless stream, instead of an answer
+  std::vector<int> descriptors;        // sent with the first byte of the answer, over a Unix socket
   std::shared_ptr<const void> keep;    // keeps the descriptors open
 };
 
 using Serve = std::function<Response(Request request, OnAnswer then)>;
 
-// Of a header: either an answer that rejects the request before its body is read, or what performs it.
+// The decision about a request's header: either an answer that rejects it before its body is read, or `serve`.
 struct Verdict {
   std::optional<Answer> rejection;
   Serve serve;
@@ -66,13 +65,13 @@ class Handler {
  public:
   virtual ~Handler() = default;
 
-  // `busy`: the answer to a request that is not urgent, as no connection is free for it; null: there is room.
+  // `busy`: null, or the answer to every request that is not urgent because no connection is free.
   virtual Verdict Accept(const Head& head_untrusted, const Caller& caller, const Answer* busy) = 0;
-  // The answer to a connection that finds `most` others of its sort.
+  // The answer to a connection beyond the limit of `most` connections of its sort.
   virtual Answer WhenFull(size_t most) = 0;
-  // The answer to a peer without access; nothing: its connection is closed.
+  // The answer to a peer without access; nullopt: its connection is closed without an answer.
   virtual std::optional<Answer> WhenForbidden(const sockets::Admission& admission) = 0;
-  // The answer to a large body that finds no room beside others.
+  // The answer to a large body when the memory for bodies is in use.
   virtual Answer WhenBodiesFull() { return Busy("the server is reading other large bodies; try again in a second"); }
 };
 

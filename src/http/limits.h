@@ -8,13 +8,13 @@
 namespace stepwatch::http {
 
 struct Limits {
-  size_t connections = 64;  // at one time
-  // Maximum number of connections that have not authenticated yet, or were rejected: a new one replaces the oldest. As
-  // many more get the response that the control socket is busy.
+  size_t connections = 64;  // open at one time
+  // Maximum number of connections that have not authenticated yet or were rejected; a new one replaces the oldest. The
+  // same number again gets the response that the control socket is busy.
   size_t strangers = 8;
   uint32_t header_bytes = 16 << 10;
   uint64_t body_bytes = 1 << 20;                 // the largest config
-  uint64_t reader_body_bytes = 1 << 20;          // of a user who may only read, likewise
+  uint64_t reader_body_bytes = 1 << 20;          // the same for a user with read access only
   std::chrono::milliseconds idle_time{60000};    // between two requests of a connection
   std::chrono::milliseconds header_time{10000};  // from the first byte of a request to the end of its header
   std::chrono::milliseconds body_time{10000};

@@ -4,7 +4,7 @@
 
 namespace stepwatch::http {
 
-// The older format has no families: there each sample has the type and the help, and an info is a gauge.
+// The older format has no families: each sample carries its type and help, and an info is a gauge.
 void MetricsPage::Family(std::string_view name, std::string_view type, std::string_view help) {
   name_ = name;
   suffix_ = type == "counter" ? "_total" : type == "info" ? "_info" : "";

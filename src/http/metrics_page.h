@@ -21,7 +21,7 @@ class MetricsPage {
   // Begins a family; the samples that follow belong to it. `name`: a counter without "_total", an info without "_info";
   // one that ends in "_seconds" gets that unit.
   void Family(std::string_view name, std::string_view type, std::string_view help);
-  // `labels`: name="value",…
+  // `labels`: text of the form name="value",…
   template <class Number>
   void Sample(Number value, std::string_view labels = "") {
     Line(suffix_, value, labels);

@@ -15,7 +15,7 @@ namespace {
 using Sort = Connections::Sort;
 using Room = Connections::Room;
 
-// To a connection without a session.
+// Sends an answer on a connection that has no session.
 void RejectAt(int fd, const Answer& answer) {
   std::string text =
       "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: " + std::to_string(answer.retry_after) +
@@ -61,7 +61,7 @@ Status Server::Open() {
 }
 
 Status Server::Tick() {
-  // The process has opened files meanwhile.
+  // The process may have opened files since the last check.
   while (options_.sheds_silent && base::FreeDescriptors(sockets::DescriptorReserve()) < sockets::DescriptorReserve() &&
          connections_.EndAny()) {
   }

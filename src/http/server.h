@@ -1,4 +1,4 @@
-// An HTTP/1.1 server at a Unix socket, and at a TCP address where that is wanted. On the thread of its loop.
+// An HTTP/1.1 server at a Unix socket and optionally at a TCP address. Loop thread only.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -24,56 +24,57 @@
 namespace stepwatch::http {
 
 struct ServerOptions {
-  // Opens the Unix socket. It may find that the readers' group has no way to it.
+  // Opens the Unix socket. Removes the readers' group from `admission` if that group cannot reach the socket.
   std::function<Result<sockets::UnixListener>(sockets::Admission* admission)> bind;
-  // Clients find the socket where it is.
+  // True if clients can still find the socket at its path.
   std::function<bool(const sockets::UnixListener& listener)> is_in_place;
-  std::string name;       // the header Server
+  std::string name;       // value of the header Server
   std::string heartbeat;  // see Session::Shared
   Limits limits = {};
   std::optional<base::ByteRoom> bodies = {};  // see Session::Shared
-  // A connection that waits for nothing ends where there is no room, or no descriptor, for another.
+  // True: a connection between two requests is closed when a new one lacks a place or a descriptor.
   bool sheds_silent = false;
   std::weak_ptr<const void> owner = {};                       // see Session::Shared
-  std::function<void(const std::string& note)> on_note = {};  // of TCP: it is open, or cannot be
+  std::function<void(const std::string& note)> on_note = {};  // reports that TCP is open, or why it cannot be
   sockets::CredentialsOf credentials_of = sockets::PeerOf;
   base::FileSystem* files = &base::FileSystem::Real();
 };
 
 class Server {
  public:
-  // `handler` and the context outlive it; the context runs nothing any more when it is destroyed.
+  // `handler` and the context must outlive the server; the context must run no handler after its destruction.
   Server(boost::asio::io_context& context, ServerOptions options, Handler* handler);
   ~Server() { Close(); }
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Opens the Unix socket anew.
+  // Closes the Unix socket, if it is open, and opens it again.
   Status Open();
-  // About once a second: opens the socket again if it is not in its place, looks after TCP and its token. Not Ok: why
-  // there is no socket.
+  // Called about once a second: opens the socket again if it is not in its place, and maintains TCP and its token.
+  // Returns the reason why there is no socket.
   Status Tick();
-  // Until a tick it is closed.
+  // TCP stays closed until the next Tick.
   void SetTcp(TcpOptions tcp);
-  // There are new events.
+  // Sends new events to their readers.
   void Wake();
-  // Accepts nothing any more, lets answers under way leave, and calls `then` when all connections have ended.
+  // Accepts no more connections or requests, completes answers in progress, and calls `then` when all connections have
+  // ended.
   void Finish(std::function<void()> then);
   // Closes everything at once.
   void Close();
 
   const sockets::UnixListener& listener() const { return listener_; }
   std::string path() const { return listener_.valid() ? listener_.path() : ""; }
-  // Empty: it is not open.
+  // Empty while TCP is closed.
   std::string tcp_address() const { return tcp_ ? tcp_->address() : ""; }
   size_t connections() const { return connections_.size(); }
-  // Whom it lets in; the owner of sockets and files.
+  // The users that the server admits; also the owner of sockets and files.
   sockets::Admission& admission() { return admission_; }
 
  private:
   void AdmitPeer(base::UnforkedFd fd);
   void AdmitTcp(base::UnforkedFd fd);
-  // `rejection`: the answer to this one, whatever it asks.
+  // `rejection`: the answer to any request on this connection.
   void Admit(base::UnforkedFd fd, Caller caller, const std::optional<Answer>& rejection);
   void CloseSockets();
   void EndAll(std::optional<Connections::Sort> sort);
@@ -87,8 +88,8 @@ class Server {
   Connections connections_;
   sockets::UnixListener listener_;
   sockets::Acceptor acceptor_;
-  std::shared_ptr<TcpEndpoint> tcp_;  // connections that are about to end still ask its gate
-  std::function<void()> on_empty_;    // of Finish
+  std::shared_ptr<TcpEndpoint> tcp_;  // shared with connections that are ending and still use its gate
+  std::function<void()> on_empty_;    // the callback of Finish
 };
 
 }  // namespace stepwatch::http

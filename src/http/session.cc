@@ -29,12 +29,13 @@ namespace beast = boost::beast;
 using std::chrono::milliseconds;
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
-// Beyond the header, what has arrived of the body with it.
+// Maximum size of the header and of the part of the body that arrived with it.
 constexpr size_t kBufferBytesMax = size_t{64} << 10;
-// A larger body takes its bytes from what all of them have.
+// A larger body reserves its memory in the budget that all bodies share.
 constexpr uint64_t kSmallBodyBytesMax = uint64_t{64} << 10;
 constexpr size_t kDescriptorsMax = 2;
-// A time-out cancels what runs at that moment: what consists of several steps may be between two of them.
+// A timeout cancels the operation that runs at that moment. A composed operation may be between two of its steps, so
+// the cancellation is repeated.
 constexpr milliseconds kCancelAgain{10};
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kStreamHeader =
@@ -69,7 +70,7 @@ beast::http::response<beast::http::string_body> MakeResponse(Answer answer, cons
   return response;
 }
 
-// The first bytes of a text, with descriptors beside them; what sendmsg returns.
+// Sends the first bytes of a text with descriptors; returns the result of sendmsg.
 ssize_t SendBeside(int fd, std::string_view text, const std::vector<int>& descriptors) {
   const size_t bytes = sizeof(int) * std::min(descriptors.size(), kDescriptorsMax);
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int) * kDescriptorsMax)] = {};
@@ -103,7 +104,7 @@ Session::Session(std::shared_ptr<const Shared> shared, base::UnforkedFd fd, Call
   caller_.fd = fd_.get();
   ErrorCode error;
   socket_.assign(asio::generic::stream_protocol(FamilyOf(fd_.get()), 0), fd_.get(), error);
-  ended_ = static_cast<bool>(error);  // no memory, or no watch left
+  ended_ = static_cast<bool>(error);  // no memory or epoll watch left
   is_known_ = caller_.gate == nullptr && caller_.access != sockets::Access::kNone;
 }
 
@@ -114,7 +115,7 @@ Session::~Session() {
 void Session::End() {
   if (std::exchange(ended_, true)) return;
   StopTimer();
-  // The socket must not close the descriptor: a fork would find a number that is another file's.
+  // The socket must not close the descriptor: after a fork its number may belong to another file.
   ErrorCode ignored;
   (void)socket_.release(ignored);
   fd_.Reset();
@@ -216,7 +217,7 @@ asio::awaitable<bool> Session::AnswerRequest() {
   }
   const Head& head = parser.get();
   const bool has_body = !parser.is_done();
-  // What follows the answer to HEAD is no body to its sender, but the beginning of the next answer.
+  // A response to HEAD has no body, so a client would read body bytes as the beginning of the next response.
   const bool may_keep_alive = head.method() != beast::http::verb::head && parser.get().keep_alive() && !busy_;
   Verdict verdict;
   if (caller_.gate != nullptr) verdict.rejection = caller_.gate->Refusal(head);
@@ -234,7 +235,7 @@ asio::awaitable<bool> Session::AnswerRequest() {
     const bool goes_on = co_await Send(*std::move(verdict.rejection));
     co_return goes_on;
   }
-  // The body that a careful client holds back until it is wanted.
+  // The client sends the body only after 100 Continue.
   if (has_body && beast::iequals(head[beast::http::field::expect], "100-continue")) {
     std::string invitation(kContinue);
     const bool is_invited = co_await SendText(std::move(invitation));
@@ -340,7 +341,7 @@ asio::awaitable<bool> Session::SendWith(Answer answer, Response response) {
     const auto [error] = co_await socket_.async_wait(socket_.wait_write, kAwait);
     if (error || ended_) co_return false;
     sent = SendBeside(fd_.get(), text, response.descriptors);
-    // Otherwise the other end is gone, or too many descriptors of this user are under way.
+    // Otherwise the client is gone, or too many descriptors of this user are in transit.
     if (sent < 0 && errno != EAGAIN) co_return false;
     if (sent >= 0) text.erase(0, static_cast<size_t>(sent));
   }
@@ -359,10 +360,11 @@ asio::awaitable<bool> Session::SendText(std::string text) {
   co_return !error && !ended_;
 }
 
-// No text is kept for a reader but what is on its way: one that takes none for a while is cut off and may come again.
+// Only the text being sent is kept for a reader. A reader that does not read for a while is disconnected and may
+// reconnect.
 asio::awaitable<void> Session::StreamEvents(EventSource events) {
   streams_ = true;
-  Discard();  // whatever a reader of events sends; its end is noticed
+  Discard();  // ignores the reader's input and notices the end of the connection
   std::string text(kStreamHeader);
   while (!ended_) {
     const std::optional<std::string> more = events();

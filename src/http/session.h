@@ -1,7 +1,6 @@
-// One connection: requests in, answers out, one after the other, each within its time. On the thread of the loop.
-//
-// Whatever the other end does, or leaves undone, costs one connection for a limited time and a limited piece of memory:
-// what it sends is bounded, what it does not read is not made.
+// One connection: receives requests and sends answers, one after another, each within a time limit. Loop thread only.
+// A faulty or hostile client costs one connection for a limited time and limited memory: input is bounded, and output
+// that the client does not read is not produced.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -28,37 +27,37 @@ namespace stepwatch::http {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // What all sessions of a server share.
+  // Shared by all sessions of a server.
   struct Shared {
     boost::asio::io_context& context;
-    Handler* handler = nullptr;  // outlives every session that has not ended
+    Handler* handler = nullptr;  // must outlive every open session
     Limits limits = {};
-    std::string name = {};                      // of the server, in its answers
-    std::string heartbeat = {};                 // the comment in a stream of events that has none for a while
-    std::optional<base::ByteRoom> bodies = {};  // for large bodies; nothing: they take what they need
-    // Keeps the context while another thread brings an answer, which is dropped once it has expired.
+    std::string name = {};                      // of the server, for the header Server
+    std::string heartbeat = {};                 // the comment that keeps an idle event stream open
+    std::optional<base::ByteRoom> bodies = {};  // memory shared by large bodies; nullopt: no common limit
+    // Locked while another thread delivers an answer, to keep the context alive; an answer is dropped once this
+    // expired.
     std::weak_ptr<const void> owner = {};
-    std::function<void(Session*)> on_end = {};  // the connection is closed; called once for each
+    std::function<void(Session*)> on_end = {};  // called once, when the connection is closed
   };
 
   Session(std::shared_ptr<const Shared> shared, base::UnforkedFd fd, Caller caller);
   ~Session();
 
   void Start();
-  // Instead of Start: answers this, whatever is asked, and closes.
+  // Instead of Start: sends this answer to any request, then closes.
   void Reject(const Answer& answer);
   // Instead of Start: performs one request if it is urgent, answers `busy` to any other, and closes.
   void StartUrgent(const Answer& busy);
-  // There are new events.
+  // Sends new events, if this session streams events.
   void Wake();
-  // The server closes: an answer that is under way and the events that have happened still leave, nothing else is
-  // taken.
+  // The server is closing: completes the answer in progress, sends the events so far, and reads no more requests.
   void Finish();
   // Closes at once.
   void End();
-  // It is known who this is: by the kernel's word, or by a token that was shown.
+  // The client is identified, by its peer credentials or its token.
   bool is_known() const { return is_known_; }
-  // Waits for a request of which no byte has come.
+  // True while the session waits for a request and has received no byte of it.
   bool IsSilent() const;
 
  private:
@@ -67,26 +66,26 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void Run(std::optional<Answer> rejection);
   boost::asio::awaitable<void> Converse(std::optional<Answer> rejection);
-  // False: no request comes any more.
+  // False: no more requests will arrive.
   boost::asio::awaitable<bool> AwaitRequest();
-  // Reads a request and answers it. True: another may follow.
+  // Reads a request and answers it. True: another request may follow.
   boost::asio::awaitable<bool> AnswerRequest();
   boost::asio::awaitable<bool> Perform(Parser& parser, const Serve& serve);
-  // Of the timer, as nothing else is awaited. False: the session has ended.
+  // Waits on the timer: the answer's arrival cancels it. False: the session has ended.
   boost::asio::awaitable<bool> AwaitAnswer(const std::function<Answer()>& on_timeout);
-  // Any thread: brings the answer to the request under way, if it is still waited for.
+  // The returned function can be called on any thread; it delivers the answer if the session still waits for it.
   OnAnswer Answerer();
   boost::asio::awaitable<bool> Send(Answer answer);
   boost::asio::awaitable<bool> SendWith(Answer answer, Response response);
   boost::asio::awaitable<bool> SendText(std::string text);
   boost::asio::awaitable<void> StreamEvents(EventSource events);
-  // Closes when the other end has, so that it can read its answer before it has sent all that it wants to.
+  // Closes after the client has, so that a client that is still sending can read its answer first.
   boost::asio::awaitable<void> Linger();
   void Discard();
 
-  // The answer to what could not be read; nothing: the other end has gone.
+  // The answer to an unreadable request; nullopt: the client has disconnected.
   std::optional<Answer> AnswerTo(const ErrorCode& error, bool has_header) const;
-  // Whatever is awaited next ends with an error after this time.
+  // The next awaited operation ends with an error after this time.
   void Within(std::chrono::milliseconds time);
   void CancelAfter(std::chrono::milliseconds time, uint64_t wait);
   void StopTimer();
@@ -96,15 +95,15 @@ class Session : public std::enable_shared_from_this<Session> {
   Caller caller_;
   boost::asio::generic::stream_protocol::socket socket_;
   boost::asio::steady_timer timer_;
-  uint64_t waits_ = 0;  // numbers what the timer was set for: a handler that is late finds another number
+  uint64_t waits_ = 0;  // number of timer settings; a late handler finds another number
   boost::beast::flat_buffer buffer_;
-  std::optional<Answer> busy_;    // of what is not urgent
-  std::optional<Answer> answer_;  // that was waited for
-  uint64_t requests_ = 0;         // an answer that comes late finds another number
+  std::optional<Answer> busy_;    // the answer to requests that are not urgent
+  std::optional<Answer> answer_;  // delivered by Answerer
+  uint64_t requests_ = 0;         // number of requests; a late answer finds another number
   bool is_known_ = false;
   bool awaits_request_ = false;
   bool awaits_answer_ = false;
-  bool is_answering_ = false;  // waits for an answer, or sends one
+  bool is_answering_ = false;  // waits for an answer or sends one
   bool keeps_alive_ = false;
   bool has_timed_out_ = false;
   bool streams_ = false;

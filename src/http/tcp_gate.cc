@@ -24,7 +24,7 @@ std::string_view WithoutPort(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
-// The presented token; nullopt: none, or two.
+// The presented token; nullopt if there is no token, or more than one.
 std::optional<std::string_view> ShownToken(const beast::http::fields& header) {
   if (header.count(beast::http::field::authorization) != 1) return std::nullopt;
   const std::string_view text = View(header[beast::http::field::authorization]);

@@ -12,10 +12,10 @@ namespace stepwatch::http {
 
 class TcpGate {
  public:
-  // `name`: host name of this machine that clients may use; empty: none. `token` must outlive the gate.
+  // `name`: host name of this machine that clients may use; empty: no name. `token` must outlive the gate.
   TcpGate(std::string name, const sockets::TokenFile& token) : name_(std::move(name)), token_(token) {}
 
-  // nullopt if the request is admitted; otherwise the response to send, whatever the request was.
+  // nullopt if the request is admitted; otherwise the response to send.
   std::optional<Answer> Refusal(const boost::beast::http::fields& header_untrusted) const;
 
  private:

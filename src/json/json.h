@@ -16,13 +16,13 @@ using Json = nlohmann::ordered_json;
 
 namespace json {
 
-// On one line. Bytes that are not UTF-8 are replaced.
+// Serialises to one line; replaces bytes that are not UTF-8.
 std::string Dump(const Json& json);
 // Null for an empty text, or for nullopt.
 Json OrNull(const std::string& text);
 Json OrNull(const std::optional<int64_t>& number);
 Json OrNull(const std::optional<double>& number);
-// A number; "nan", "inf" or "-inf" for one that is not finite. See loose_json.h.
+// A number, or "nan", "inf" or "-inf" if it is not finite. See loose_json.h.
 Json Number(double number);
 // Null if `number` equals `none`.
 Json Unless(int64_t number, int64_t none);

@@ -33,7 +33,7 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // `listening` stays the caller's, who closes it after the acceptor.
+  // The caller owns `listening` and closes it after the acceptor.
   Status Open(int listening);
   void Close();
 
@@ -46,7 +46,7 @@ class Acceptor {
   boost::asio::steady_timer pause_;
   const OnConnection on_connection_;
   const MakeRoom make_room_;
-  // A wait that ended just before the acceptor was closed finds that this has expired.
+  // A wait that ended just before the acceptor was closed detects that this has expired.
   std::shared_ptr<const void> opening_;
 };
 

@@ -18,14 +18,14 @@ namespace stepwatch::sockets {
 std::vector<std::string> RuntimeDirectories(uid_t uid);
 // The value of STEPWATCH_RUNTIME_DIR; empty if unset.
 std::string NamedRuntimeDirectory();
-// Those that can be opened to a group: other users cannot enter /run/user/UID.
+// The directories that can be opened to a group; /run/user/UID is not among them, as other users cannot enter it.
 std::vector<std::string> SharedRuntimeDirectories(uid_t uid);
 
 // Ok if the path is a directory, not a link, owned by the user, and closed to others: mode 0700, or 0710, with which
 // the users of its group can neither list it nor create files in it.
 Status CheckRuntimeDirectory(const std::string& path, uid_t uid, base::FileSystem& files = base::FileSystem::Real());
 
-// The first that exists, or can be created, and passes the check. The error gives a reason for each.
+// Returns the first directory that exists, or can be created, and passes the check. The error gives a reason for each.
 Result<std::string> OpenRuntimeDirectory(const std::vector<std::string>& candidates, uid_t uid,
                                          base::FileSystem& files = base::FileSystem::Real());
 

@@ -23,7 +23,7 @@ class UnixListener {
   static Result<UnixListener> Open(const std::string& directory, pid_t pid, base::FileSystem& files,
                                    std::optional<gid_t> readers = std::nullopt);
 
-  // The same at exactly this path; kUnavailable if it already has a listener.
+  // The same at exactly this path; kUnavailable if another process already listens there.
   static Result<UnixListener> OpenAt(const std::string& path, base::FileSystem& files,
                                      std::optional<gid_t> readers = std::nullopt);
 
