@@ -1,4 +1,4 @@
-// Completion scripts and manual pages, made of the verbs and options of the command line.
+// Completion scripts and manual pages, generated from the verbs and options of the command line.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -108,7 +108,7 @@ CliModel ModelOf(const CLI::App& app, const std::string& name) {
 
 // --- completion ---
 
-// The verb that prints the names of running jobs for the scripts, one a line.
+// The verb that prints the names of running jobs for the scripts, one per line.
 inline constexpr const char* kJobNamesVerb = "job-names";
 
 using OptionValue = OptionModel::Value;
@@ -119,7 +119,7 @@ std::string NamesOf(const std::vector<OptionModel>& options) {
   return base::Joined(names, " ");
 }
 
-// Within single quotes of a shell. `escape`: characters that get a backslash besides.
+// Quotes the text for a shell, in single quotes. `escape`: additional characters that get a backslash.
 std::string Quoted(const std::string& text, const std::string& escape = "") {
   std::string quoted;
   for (const char c : text) {
@@ -309,7 +309,7 @@ std::string Upper(std::string text) {
   return text;
 }
 
-// As text of troff, without requests, escapes and typographic dashes.
+// Returns the text as troff, without requests, escapes and typographic dashes.
 std::string Escaped(const std::string& text) {
   std::string escaped;
   bool begins_line = true;
@@ -378,7 +378,7 @@ std::string OptionsSection(const std::vector<OptionModel>& arguments, const std:
   return text.empty() ? text : ".SH OPTIONS\n" + text;
 }
 
-// The lines as they stand: examples, keys and exit codes.
+// The lines unchanged: examples, keys and exit codes.
 std::string NotesSection(const std::string& footer) {
   if (footer.empty()) return footer;
   std::istringstream lines(footer);

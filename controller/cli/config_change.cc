@@ -17,7 +17,7 @@ using Findings = std::vector<writeback::DisplacedFile::Finding>;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kInterval{20};
-// Longer than an editor takes from the lookup of a name to the opening of what it led to.
+// Longer than an editor takes from looking up a name to opening its file.
 constexpr milliseconds kQuiet{500};
 constexpr std::chrono::seconds kChangePatience{30};
 

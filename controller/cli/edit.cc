@@ -145,7 +145,7 @@ int ApplyToFile(const std::string& config, const std::string& if_match, const Ed
   return exit_code;
 }
 
-// Edits through the control socket of the job. No value: no job takes the edit, and the file must be written.
+// Edits through the control socket of the job. No value: no job accepts the edit, and the file must be written.
 std::optional<int> GoThroughJob(const EditTarget& target, const RemoteEdit& edit, const WaitArguments& wait,
                                 bool json) {
   std::optional<EditResult> result = target.job ? EditRunningJob(*target.job, edit) : std::nullopt;

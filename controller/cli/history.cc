@@ -24,7 +24,7 @@ namespace stepwatch::cli {
 namespace {
 
 struct HistoryArguments {
-  std::string path;  // as FindHistoryPlace takes it
+  std::string path;  // as accepted by FindHistoryPlace
   bool json = false;
 };
 
@@ -55,8 +55,8 @@ Result<HistoryPlace> OfJob(const control_socket::FoundJob& job) {
                                            "writes no files");
 }
 
-// `word`: a history, the directory of a run or of several, or a running job as FindJob takes it, for its run. Empty:
-// the only running job; without a job the output base, MONITOR_OUTPUT_DIR or ./monitor_output.
+// `word`: a history, the directory of a run or of several, or a JOB argument of FindJob, for its run. Empty: the only
+// running job; without a job the output base, MONITOR_OUTPUT_DIR or ./monitor_output.
 Result<HistoryPlace> FindHistoryPlace(const std::string& word) {
   if (word.empty()) {
     if (AllJobs().empty()) return At(output::OutputBase(""));
@@ -123,7 +123,7 @@ void PrintJsonLine(const FoundHistory& run, const HistoryLine& line) {
   PrintObject(json);
 }
 
-// 0: done; 2: there is no such history or plan, or it cannot be read; 5: part of it is left out.
+// 0: done; 2: no such history or plan, or it cannot be read; 5: part of it is left out.
 int RunHistory(const HistoryArguments& arguments) {
   const Result<HistoryPlace> place = FindHistoryPlace(arguments.path);
   if (!place.ok()) return FailInvalid(place.status(), arguments.json);

@@ -1,4 +1,4 @@
-// `stepwatch ps`, `status` and `events`: running jobs, asked through their control sockets
+// `stepwatch ps`, `status` and `events`: query running jobs through their control sockets
 // (docs/formats/control_api.md).
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ struct PsArguments {
 };
 
 struct StatusArguments {
-  std::string job;  // as FindJob takes it
+  std::string job;  // a JOB argument of FindJob
   bool json = false;
   bool watch = false;
   bool ranks = false;  // all ranks of the job instead of this one
@@ -78,7 +78,7 @@ Result<Json> FetchStatus(const control_socket::FoundJob& job) {
   return status;
 }
 
-// 0: printed, also without a job; 5: a job was found that has not answered.
+// 0: printed, also without a job; 5: a job was found that did not answer.
 int RunPs(const PsArguments& arguments) {
   const std::vector<control_socket::FoundJob> jobs = AllJobs();
   if (arguments.json)

@@ -1,5 +1,5 @@
 // The command line measures no tensor on a GPU. Linked before the libraries, this keeps the device code, megabytes for
-// each architecture, out of the program; `doctor` names what the training process has.
+// each architecture, out of the program; `doctor` names the engines of the training process.
 #include "kernels/device_engine.h"
 
 namespace stepwatch::kernels {

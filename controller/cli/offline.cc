@@ -162,7 +162,7 @@ Result<offline::Conversion> Convert(const CsvToDatabaseArguments& arguments) {
 // "[3, 7]" as Python prints a list of integers.
 Result<std::vector<int64_t>> ParseSteps(const std::string& text) {
   const Status wrong(StatusCode::kInvalid, "The step list must be a resolvable list type.");
-  // Python lets a list end with a comma.
+  // A Python list may end with a comma.
   std::string list = text;
   if (const size_t last = list.find_last_not_of(" ]"); last != std::string::npos && list[last] == ',') list[last] = ' ';
   const auto json = bounded::ParseJson<nlohmann::json>(list);

@@ -1,4 +1,4 @@
-// `stepwatch runs`, `incidents`, `ack` and `silence`, and the registration of `why`: the verbs that ask stepwatchd.
+// `stepwatch runs`, `incidents`, `ack` and `silence`, and the registration of `why`: the verbs that query stepwatchd.
 #include <fmt/format.h>
 #include <poll.h>
 #include <pwd.h>
@@ -65,8 +65,8 @@ int RunRuns(const RunsArguments& arguments) {
 
 constexpr int kRetryMilliseconds = 250;
 
-// Prints a line for each open incident, then one for each change, until SIGINT or SIGTERM. Waits for a stepwatchd that
-// goes away; the changes that it missed follow, and a line `gap` reports changes that stepwatchd no longer keeps.
+// Prints a line for each open incident, then one for each change, until SIGINT or SIGTERM. If stepwatchd goes away,
+// waits for it; the missed changes follow, and a line `gap` reports changes that stepwatchd no longer keeps.
 class IncidentsWatch {
  public:
   IncidentsWatch(const StepwatchdClient& client, std::string run, bool as_json)
@@ -94,7 +94,7 @@ class IncidentsWatch {
     last_ = Count(answer.value(), "number");
     const Json& list = List(answer.value(), "incidents");
     std::vector<Json> open(list.begin(), list.end());
-    std::reverse(open.begin(), open.end());  // the one that changed last comes last
+    std::reverse(open.begin(), open.end());  // the last changed one is last
     for (const Json& incident : open) {
       Json shown = {{"version", http::kAnswerVersion}};
       if (incident.is_object()) shown.update(incident);
@@ -118,7 +118,7 @@ class IncidentsWatch {
 
   bool OnEvent(const std::string& name, const std::string& data) {
     const Result<Json> event = json::Parse(data);
-    if (!event.ok() || !event.value().is_object()) return false;  // the stream begins anew after a pause
+    if (!event.ok() || !event.value().is_object()) return false;  // the stream restarts after a pause
     if (name == "gap") {
       PrintGap();
       return Goes();
@@ -272,7 +272,7 @@ int EndSilence(const StepwatchdClient& client, const SilenceArguments& arguments
   return kExitDone;
 }
 
-// A prefix of the id of one run means that run; a text that matches no run may name a future one.
+// A prefix of the id of one run selects that run; a text that matches no run may name a future one.
 Result<std::string> RunPattern(const StepwatchdClient& client, const std::string& run) {
   if (run.empty() || run.find('*') != std::string::npos) return run;
   Result<std::string> known = ResolveRun(client, run);

@@ -20,7 +20,7 @@ namespace stepwatch::cli {
 namespace {
 
 struct PauseArguments {
-  std::string job;  // as FindJob takes it
+  std::string job;  // a JOB argument of FindJob
   bool json = false;
 };
 
@@ -31,7 +31,7 @@ std::string ErrorOf(const Json& answer) {
   return message.empty() ? "invalid response of the job" : message;
 }
 
-// `path`: of the request; `text`: makes a line of its answer.
+// `path`: that of the request; `text`: makes a line from its answer.
 int Send(const PauseArguments& arguments, const char* path, std::string (*text)(const Json& answer)) {
   const Result<control_socket::FoundJob> job = FindJob(arguments.job);
   if (!job.ok()) return NoJob(job.status(), arguments.json);
@@ -90,8 +90,8 @@ std::string RotatedText(const Json& answer) {
   return text;
 }
 
-// 0: done; 2: several jobs could be meant; 5: not possible here, or asked for and not done yet; 6: no such job, or it
-// does not answer; 7: it was so already.
+// 0: done; 2: ambiguous JOB; 5: not possible here, or requested and not done yet; 6: no such job, or it does not
+// answer; 7: no change needed.
 int RunPause(const PauseArguments& arguments) {
   return Send(arguments, "/v1/pause", PausedText);
 }

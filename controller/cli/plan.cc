@@ -179,8 +179,8 @@ namespace {
 struct PlanArguments {
   std::string file;
   std::string sites;  // a run's manifest.json; empty: the model is not known
-  std::string job;    // as FindJob takes it; empty: the job that watches the file, or the only one
-  // About a future job: with either of them the only job is not asked, unless it watches the file.
+  std::string job;    // a JOB argument of FindJob; empty: the job that watches the file, or the only one
+  // For a future job: with either option the only job is not queried, unless it watches the file.
   int rank = 0;
   bool dynamic = false;
   bool json = false;
@@ -227,7 +227,7 @@ int RunPlanOfJob(const std::string& file, const control_socket::FoundJob& job, b
   return state == "same" ? kExitDone : state == "differs" ? kExitDiffers : kExitInvalid;
 }
 
-// Rows and bytes of a collected step, in the mean over the steps of a long window.
+// Mean rows and bytes of a collected step, over the steps of a long window.
 std::pair<double, double> MeanOf(const plan::Plan& plan, const std::vector<plan::PlanCost>& costs) {
   double rows = 0, bytes = 0;
   for (size_t group = 0; group < costs.size(); ++group) {
@@ -413,7 +413,7 @@ std::optional<control_socket::FoundJob> JobAsked(const PlanArguments& arguments)
 }
 
 // 0: printed, or the same as the running plan; 1: different; 2: the config or the manifest is unusable; 6: the job does
-// not answer. With a manifest no job is asked.
+// not answer. With a manifest no job is queried.
 int RunPlan(const PlanArguments& arguments) {
   if (!arguments.job.empty()) {
     const Result<control_socket::FoundJob> job = FindJob(arguments.job);

@@ -7,7 +7,7 @@
 
 namespace stepwatch::cli {
 
-// `job` as `stepwatch ps` names it. Without the warnings.
+// `job`: its name in `stepwatch ps`. Without the warnings.
 std::string PreviewText(const std::string& job, const Json& preview_untrusted);
 
 }  // namespace stepwatch::cli

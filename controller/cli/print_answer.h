@@ -1,4 +1,4 @@
-// The output of verbs: text at once, one JSON object, or an error, and the exit codes.
+// The output of verbs: text printed at once, one JSON object, or an error; and the exit codes.
 #pragma once
 
 #include <chrono>
@@ -9,14 +9,14 @@
 
 namespace stepwatch::cli {
 
-// The same for all verbs.
+// Exit codes with the same meaning for all verbs.
 enum ExitCode : int {
   kExitDone = 0,
   kExitDiffers = 1,  // plan: something would change
   kExitInvalid = 2,  // the config or the command line is unusable
   kExitConflict = 3,
   kExitNotAgreed = 4,
-  kExitDegraded = 5,  // done, but not all of it
+  kExitDegraded = 5,  // done, but not completely
   kExitUnreachable = 6,
   kExitNoChange = 7,
   kExitNoStepwatchd = 8,
@@ -29,16 +29,17 @@ bool PrintAtOnce(const std::string& text);
 // The other end of the pipe at standard output is closed.
 bool OutputIsClosed();
 
-// With --watch: the pause between two screens. A terminal is cleared before each; elsewhere a blank line follows it.
+// With --watch: the pause between two screens. A terminal is cleared before each screen; elsewhere a blank line follows
+// it.
 inline constexpr std::chrono::seconds kWatchRefresh{1};
 bool PrintScreen(const std::string& text);
 
-// A file byte for byte; on a terminal without control characters.
+// Prints a file byte for byte; on a terminal without control characters.
 void PrintBytes(const std::string& bytes);
 
 void PrintObject(const Json& object);
 
-// Prints the error as the control socket does, or as a line on standard error. Returns the exit code.
+// Prints the error in the format of the control socket, or as a line on standard error. Returns the exit code.
 ExitCode FailInvalid(const Status& status, bool as_json);
 
 }  // namespace stepwatch::cli

@@ -39,14 +39,14 @@ using offline::StoredRun;
 using offline::StoredRuns;
 using VerdictKind = RunVerdict::Kind;
 
-// The runs that were found, the verdict on each, and the result of its removal.
+// The runs that were found, the decision on each, and the result of its removal.
 struct PruneOutcome {
   StoredRuns found;
   std::vector<RunVerdict> verdicts;            // of found.runs
   std::vector<std::optional<Status>> removed;  // likewise; no value: not tried
   std::vector<std::string> failures;           // of leftovers
   uint64_t bytes_to_remove = 0;
-  size_t to_remove = 0;  // leftovers apart
+  size_t to_remove = 0;  // without leftovers
 };
 
 std::set<std::string> AnsweringRuns() {

@@ -1,5 +1,5 @@
-// `stepwatch status --ranks` and `apply --dry-run=ranks`: all ranks of a job, asked through the control socket of one
-// rank (docs/formats/control_api.md), and their answers as text.
+// `stepwatch status --ranks` and `apply --dry-run=ranks`: query all ranks of a job through the control socket of one
+// rank (docs/formats/control_api.md), and show their answers as text.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,7 @@
 namespace stepwatch::cli {
 
 struct RanksArguments {
-  std::string job;  // as FindJob takes it
+  std::string job;  // a JOB argument of FindJob
   bool json = false;
   bool watch = false;
 };
@@ -25,7 +25,7 @@ struct DryRunArguments {
 // 0: all ranks answered and are well; 5: some did not, or are not; 2 and 6 as for status.
 int RunRanks(const RanksArguments& arguments);
 // 0: every rank would accept the config; 2: it is unusable; 4: a rank refuses it, or did not answer; 5: the other ranks
-// could not be asked; 6: no job watches that config.
+// could not be queried; 6: no job watches that config.
 int RunDryRun(const DryRunArguments& arguments);
 
 // Combines answers of ranks that share no store. Pure.

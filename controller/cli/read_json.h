@@ -1,4 +1,4 @@
-// Members of an answer that another process wrote. A member that is missing, or of another type, reads as no value.
+// Members of an answer that another process wrote. A missing member, or one of another type, reads as no value.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace stepwatch::cli {
 
-// Null: no object, or it has no such member.
+// Null: not an object, or it has no such member.
 const Json& Member(const Json& object, const char* name);
 
 // Safe to print on one line.
 std::string Text(const Json& object, const char* name);
-// Byte for byte, to compare it or to put it into another request.
+// Byte for byte, for comparison or for use in another request.
 std::string RawText(const Json& object, const char* name);
 double Number(const Json& object, const char* name, double none = 0);
 // -1: no such number.

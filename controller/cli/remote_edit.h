@@ -1,5 +1,5 @@
-// Edits of a config: the result of one, the request to the control socket of the job that watches the config, and how
-// far the job has come with it.
+// Edits of a config: the result of one, the request to the control socket of the job that watches the config, and the
+// progress of the edit in the job.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ struct EditResult {
   std::string line;  // for people
 };
 
-// In the form of the errors of the control socket. `via`: "door" (the control socket) or "file".
+// In the format of the errors of the control socket. `via`: "door" (the control socket) or "file".
 EditResult Failure(ExitCode exit_code, const char* via, const char* code, const std::string& message);
-// An unusable text, which came from `path`.
+// An unusable text, read from `path`.
 EditResult Unusable(const char* via, const std::string& path, const Status& refusal);
 
 // Prints the result as one JSON object, or as a line, on standard error unless the edit is done. Returns the exit code.
@@ -70,15 +70,15 @@ class EditWait {
   // `change`: the answer of the control socket to the edit.
   EditWait(Goal goal, const Json& change, Verb verb = Verb::kBegin);
 
-  // Each returns lines about the news. Every event must be followed by a status.
+  // Each returns the lines for the news. Every event must be followed by a status.
   std::vector<std::string> OnEvent(const std::string& name, const Json& event_untrusted);
   std::vector<std::string> OnStatus(const Json& status_untrusted);
   // The job is gone: the events so far decide.
   void OnGone();
 
-  // No value: not yet.
+  // No value: undecided.
   std::optional<End> end() const { return end_; }
-  // Why the edit failed, or the last trouble.
+  // The reason of the failure, or the last trouble.
   const std::string& why() const { return why_; }
   // The last vote of the ranks failed.
   bool is_aborted() const { return is_aborted_; }

@@ -57,7 +57,7 @@ ExitCode ExitOf(StatusCode code) {
   }
 }
 
-// A directory that the user has named may belong to a service; others must be the user's own.
+// A directory that the user has named may belong to a service; others must belong to the user.
 Result<uid_t> OwnerOf(const std::string& directory, bool is_named) {
   const Status is_ours = sockets::CheckRuntimeDirectory(directory, ::geteuid());
   if (is_ours.ok()) return ::geteuid();
@@ -72,7 +72,7 @@ Result<StepwatchdClient> TryAt(const std::string& socket, bool is_named) {
   if (!owner.ok()) return owner.status();
   StepwatchdClient client(socket, owner.value());
   const Result<Json> healthy = client.Get("/-/healthy");
-  // The control socket of a job answers, too.
+  // The control socket of a job accepts the connection, too.
   if (!healthy.ok() && healthy.status().code() == StatusCode::kNotFound)
     return Status(StatusCode::kUnavailable, "another program responds at this socket");
   if (!healthy.ok()) return healthy.status();

@@ -1,4 +1,4 @@
-// The stepwatchd of this machine, as verbs ask it: over its Unix socket, JSON in, JSON out.
+// The client of this machine's stepwatchd: over its Unix socket, JSON in, JSON out.
 #pragma once
 
 #include <sys/types.h>
@@ -37,10 +37,10 @@ class StepwatchdClient {
 // the sockets that were tried, the trouble with each, and the way to start a stepwatchd.
 Result<StepwatchdClient> FindStepwatchd(const std::string& named);
 
-// The sockets that are tried, in this order.
+// The sockets to try, in this order.
 std::vector<std::string> StepwatchdSockets(uid_t uid);
 
-// The text as one piece of the path, or of the query, of a URL.
+// Encodes the text as one part of the path, or of the query, of a URL.
 std::string UrlPiece(std::string_view text);
 
 // Prints why no answer came, as an object or on standard error. Returns the exit code.
@@ -49,11 +49,11 @@ ExitCode FailOperations(const Status& status, bool as_json);
 // An id, and a description of its object.
 using KnownId = std::pair<std::string, std::string>;
 
-// The id that equals the prefix, else the only one that begins with it. kNotFound: no id does; kInvalid: several do,
-// and the message names them. `noun`: "run", for messages.
+// The id that equals the prefix, else the only one that begins with it. kNotFound: no match; kInvalid: several, which
+// the message names. `noun`: "run", for messages.
 Result<std::string> ResolveId(const std::string& prefix, const std::vector<KnownId>& known, const std::string& noun);
 
-// Among the runs that stepwatchd knows, and those of which it knows an incident.
+// Searches the runs of stepwatchd, and the runs of its incidents.
 Result<std::string> ResolveRun(const StepwatchdClient& client, const std::string& prefix);
 Result<std::string> ResolveIncident(const StepwatchdClient& client, const std::string& prefix);
 

@@ -1,4 +1,4 @@
-// Lets a verb end in order at Ctrl-C or SIGTERM.
+// Ends a verb in order at Ctrl-C or SIGTERM.
 #pragma once
 
 #include <csignal>
@@ -8,7 +8,7 @@ namespace stepwatch::cli {
 // A signal handler can reach only a global.
 inline volatile std::sig_atomic_t interrupted = 0;
 
-// While it lives, both signals set `interrupted` and end nothing.
+// During its lifetime both signals set `interrupted` and have no other effect.
 class StopOnSignals {
  public:
   StopOnSignals() {

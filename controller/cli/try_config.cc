@@ -140,8 +140,8 @@ int Refused(const RehearseArguments& arguments, const Status& status) {
   return kExitInvalid;
 }
 
-// 0: the last step was reached, whatever was refused on the way; 2: static mode and the config is unusable. On return
-// all rows and the write-back are done.
+// 0: the last step was reached, even with refusals; 2: static mode and the config is unusable. On return all rows and
+// the write-back are done.
 int RunRehearse(const RehearseArguments& arguments) {
   Printer printer(arguments.json);
   auto created = Monitor::Create(MonitorOptions(arguments, &printer));

@@ -22,7 +22,7 @@ void AddDoctor(CLI::App* app, int* exit_code);
 // ps, status, events
 void AddJobVerbs(CLI::App* app, int* exit_code);
 void AddTop(CLI::App* app, int* exit_code);
-// runs, incidents, ack, silence, why: the questions to stepwatchd
+// runs, incidents, ack, silence, why: the queries to stepwatchd
 void AddOperationsVerbs(CLI::App* app, int* exit_code);
 // csv2tb, csv2db, anomaly
 void AddOfflineVerbs(CLI::App* app, int* exit_code);

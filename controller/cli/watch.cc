@@ -123,7 +123,7 @@ using Clock = std::chrono::steady_clock;
 // A steady_clock duration holds it without overflow.
 constexpr double kWatchSecondsMax = 1e9;
 
-// Only text that is not JSON looks like the first half of a file; a wrong value in it does not get better by waiting.
+// Only text that is not JSON looks like the first half of a file; a wrong value in it stays wrong.
 bool LooksWhole(const std::string& bytes) {
   const Result<config::ParsedConfig> parsed = config::ParseConfig(bytes);
   return parsed.ok() || parsed.status().code() != StatusCode::kInvalid;
@@ -194,8 +194,8 @@ class WatchSession {
   watch::Watcher watcher_;
 };
 
-// Prints one line an event, flushed at once, until SIGINT, SIGTERM or the time is over. The exit code: 0, or 1 if
-// standard output cannot be written to.
+// Prints one line per event, flushed at once, until SIGINT, SIGTERM or the time is over. The exit code: 0, or 1 if
+// standard output cannot be written.
 int RunWatch(const WatchArguments& arguments) {
   return WatchSession(arguments).Run();
 }

@@ -1,4 +1,4 @@
-// The events of `stepwatch watch`, made of the snapshots that the watcher passes on. Pure.
+// The events of `stepwatch watch`, made from the watcher's snapshots. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace stepwatch::cli {
 struct WatchEvent {
   enum class Kind : uint8_t {
     kAccepted,    // these bytes are a valid config, perhaps with warnings
-    kRefused,     // these are not, for the reason at line and column
+    kRefused,     // these bytes are not, with the reason at line and column
     kMissing,     // no file
     kUnreadable,  // the file exists, but cannot be read
-    kRestored,    // the bytes accepted last are back after one of the three before
+    kRestored,    // the last accepted bytes are back after one of the three before
   };
 
   Kind kind = Kind::kAccepted;
   std::string sha256;  // of the whole file; empty: not read
   int64_t bytes = -1;  // -1: not read
-  int line = 0;        // 0: not about a place
+  int line = 0;        // 0: no place
   int column = 0;
   std::string error;
   std::vector<config::Warning> warnings;  // kAccepted, kRestored
@@ -30,8 +30,8 @@ struct WatchEvent {
 
 const char* WatchEventName(WatchEvent::Kind kind);  // "accepted", "refused", ...
 
-// One object a line, without the newline. Fields that do not apply are left out; bytes that are not UTF-8 are replaced.
-// In ToHumanLine each warning has a line of its own.
+// One object per line, without the newline. Fields that do not apply are left out; bytes that are not UTF-8 are
+// replaced. In ToHumanLine each warning has a line of its own.
 std::string ToJsonLine(const WatchEvent& event, double seconds);
 std::string ToHumanLine(const WatchEvent& event, double seconds);
 

@@ -119,7 +119,7 @@ bool IsNonfinite(const Json& values) {
   return false;
 }
 
-// The job of the first culprit rank, else any.
+// The job of the first culprit rank, else any job.
 const control_socket::FoundJob& JobOf(const std::vector<control_socket::FoundJob>& jobs, const Json& incident) {
   const Json& ranks = List(incident, "ranks");
   for (const control_socket::FoundJob& job : jobs) {
@@ -153,7 +153,7 @@ LayerFound InLatest(const std::vector<control_socket::FoundJob>& jobs, const Jso
           of_numbers ? "all values that the job measures now are finite" : "the job measures no gradient norms now"};
 }
 
-// The module where the first culprit rank was last.
+// The last module of the first culprit rank.
 std::string ModuleOf(const Json& run, const Json& incident) {
   if (const std::string module = Text(Part(incident, "evidence"), "module"); !module.empty()) return module;
   const Json& culprits = List(incident, "ranks");

@@ -25,13 +25,13 @@ int RunWhy(const WhyArguments& arguments);
 
 // When an incident began.
 struct Moment {
-  int64_t step = -1;  // the last good one; -1: not known
-  double t = 0;       // when it was noticed
+  int64_t step = -1;  // the last good one; -1: unknown
+  double t = 0;       // when it was detected
 };
 
 struct ChangesBefore {
   std::vector<std::string> lines;  // the last ones first
-  std::string unknown;             // why the edits are not known; empty: they are
+  std::string unknown;             // why the edits are unknown; empty: they are known
 };
 
 // From the job, else from the history in the usual output base. `jobs`: those of the run on this machine.
@@ -41,7 +41,7 @@ ChangesBefore FindEdits(const std::vector<control_socket::FoundJob>& jobs, const
 // The text of a config by its hash; no value: it is not kept.
 using ConfigText = std::function<std::optional<std::string>(const std::string& sha256)>;
 // A line for each of the last edits in a history (docs/formats/history.md), whose oldest line comes first: the plan
-// that began, when, by whom, and the keys that differ.
+// that began, its time, the author, and the changed keys.
 std::vector<std::string> EditLines(const std::vector<Json>& history_untrusted, const Moment& moment,
                                    const ConfigText& text_of);
 
@@ -50,11 +50,11 @@ std::string LearningRateJump(const Json& points_untrusted, const Moment& moment)
 
 struct LayerFound {
   std::string text;     // empty: not known
-  std::string unknown;  // why; empty as well: the incident concerns no layer
+  std::string unknown;  // the reason; empty as well: the incident concerns no layer
 };
 
-// The layer that the incident names, or stepwatchd for the rank, or the latest values of the job. `jobs`: those of the
-// run on this machine. `run`: the answer of /v1/runs/ID.
+// The layer from the incident, else from stepwatchd for the rank, else from the latest values of the job. `jobs`: those
+// of the run on this machine. `run`: the answer of /v1/runs/ID.
 LayerFound FindLayer(const std::vector<control_socket::FoundJob>& jobs, const Json& run_untrusted,
                      const Json& incident_untrusted);
 
@@ -74,9 +74,9 @@ struct WhyFacts {
   LayerFound layer;             // of the first of them
 };
 
-// Lines of at most `width` characters, at most 24 of them for one incident. Pure, as the next two.
+// Lines of at most `width` characters, at most 24 of them for one incident. Pure, like the next two.
 std::string WhyText(const WhyFacts& facts, double now, size_t width);
-// The stacks that the first of the incidents holds, in full.
+// The stacks in the first of the incidents, in full.
 std::string WhyStacksText(const WhyFacts& facts);
 Json WhyJson(const WhyFacts& facts);
 

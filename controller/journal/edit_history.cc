@@ -16,7 +16,7 @@ namespace stepwatch::journal {
 namespace {
 
 constexpr std::chrono::seconds kBetweenHistoryTries{1};
-// For a run that writes no files, or whose disk is full. Lines may hold a text of a megabyte each.
+// Limit for a run that writes no files, or whose disk is full. Lines may hold a text of a megabyte each.
 constexpr size_t kWaitingMax = 64;
 
 std::string Absolute(const std::string& path, base::FileSystem& files) {
@@ -43,9 +43,9 @@ const char* OutcomeOf(step::EndReason reason) {
 
 }  // namespace
 
-// The lines that are not on the disk, oldest first. The executor takes all that wait when its turn comes.
+// The lines that are not on the disk, oldest first. The executor takes all waiting ones at its turn.
 struct EditHistory::Waiting {
-  // True: no write is under way, and the caller begins one.
+  // True: no write is running, and the caller must begin one.
   bool Put(output::HistoryEntry entry) {
     const base::MutexLock lock(&mutex);
     entries.push_back(std::move(entry));

@@ -2,7 +2,7 @@
 //
 // Loop thread only; the files are touched on the executor, in the order of the calls here. In a job of ranks, rank 0
 // alone writes. Lines wait in memory until the run has a directory. A failed write is reported once and retried. No
-// call here fails: a history that has no memory for a line has a gap.
+// call here fails: if there is no memory for a line, the history has a gap.
 #pragma once
 
 #include <functional>
@@ -30,61 +30,61 @@ class EditHistory {
  public:
   using Emit = std::function<void(EventKind, std::string)>;
 
-  // `file_work` and `files` outlive the history, and `files` whatever hangs in it.
+  // `file_work` and `files` must outlive the history, and `files` also any call that hangs in it.
   EditHistory(const Options& options, boost::asio::io_context& loop, FileQueue* file_work, base::FileSystem* files,
               Emit emit);
 
-  // All lines so far are written there, and all later ones.
+  // All lines so far, and all later ones, are written there.
   void SetDirectory(const std::string& directory) noexcept;
   // Only before the directory is fixed; later calls have no effect.
   void SetRunId(const std::string& run_id) noexcept;
 
-  // The next bytes that are seen are this peer's, if they are these: it has sent them through the control socket.
+  // This peer has sent these bytes through the control socket: if the next bytes seen are these, they are the peer's.
   void Expect(const std::string& sha256, const output::EditPeer& peer) noexcept;
-  // The file holds new bytes. `old_sha256`: those that it held before.
+  // The file holds new bytes. `old_sha256`: the previous ones.
   void Seen(const watch::FileSnapshot& snapshot, const std::string& old_sha256) noexcept;
   // The sender of the bytes that were seen last; nullopt: they were saved in the file.
   const std::optional<output::EditPeer>& seen_peer() const { return seen_.peer; }
   // A client overrides the file with new bytes. `is_override`: the file holds others.
   void Overridden(const std::string& sha256, const std::string& text, const std::string& old_sha256,
                   const std::optional<output::EditPeer>& peer, bool is_override) noexcept;
-  // The bytes that were seen last are begun again because this peer asks for it.
+  // The bytes that were seen last begin again, at the request of this peer.
   void AskedAgain(const output::EditPeer& peer) noexcept;
-  // They are not begun: an earlier start of the job has done their window, up to this step.
+  // They do not begin: an earlier start of the job has done their window, up to this step.
   void NotBegun(const std::string& sha256, int64_t step, const std::string& message) noexcept;
-  // The bytes that were seen last ask for no plan, and none ran.
+  // The bytes that were seen last request no plan, and no plan ran.
   void Off(const std::string& sha256) noexcept;
-  // The write-back at a window's end has put `sha256` in the place of these bytes.
+  // The write-back at a window's end has replaced these bytes by `sha256`.
   void WroteBack(PlanId plan_id, const std::string& base_sha256, const std::string& sha256) noexcept;
-  // The bytes that were seen last are refused: here, or by a rank of the job.
+  // The bytes that were seen last are refused, here or by a rank of the job.
   void Refused(const std::string& sha256, const TextPlace& place, const std::string& message) noexcept;
-  // The ranks did not agree on them. Recorded once for each edit: it is proposed again and again.
+  // The ranks did not agree on them. Recorded once for each edit, since it is proposed repeatedly.
   void Aborted(PlanId plan_id, const std::string& message) noexcept;
-  // They end the window of this plan; 0: of one that is not known to have begun.
+  // They end the window of this plan; 0: a plan that is not known to have begun.
   void Stopping(PlanId plan_id, const std::string& sha256) noexcept;
 
   // A plan of these bytes waits for its step.
   void Armed(PlanId plan_id, const std::string& sha256, const std::string& text) noexcept;
-  // Something newer took its place: of an armed plan, or of the edit before the last that the ranks had not agreed on.
+  // A newer change replaced an armed plan, or the edit before the last one, on which the ranks had not agreed.
   void Superseded(PlanId plan_id) noexcept;
   void Applied(PlanId plan_id, int64_t first_step) noexcept;
   void Finished(PlanId plan_id, int64_t last_step) noexcept;
   // All its rows are accounted for.
   void Ended(PlanId plan_id, step::EndReason reason, int64_t collected, const Ledger& ledger) noexcept;
 
-  // The config file that the lines name.
+  // The config file named in the lines.
   const std::string& config_path() const { return config_path_; }
 
-  // Failed writes are not retried any more.
+  // Failed writes are no longer retried.
   void Stop() noexcept;
 
  private:
   struct Waiting;
-  // Where bytes came from.
+  // The origin of bytes.
   struct Edit {
     std::string sha256;
     std::string old_sha256;
-    std::shared_ptr<const std::string> text;  // null: not known, or kept already
+    std::shared_ptr<const std::string> text;  // null: unknown, or kept already
     int64_t bytes = -1;
     int64_t owner_uid = -1;
     std::string modified;
@@ -112,7 +112,7 @@ class EditHistory {
   std::string run_id_;
   std::string directory_;  // empty: not fixed
   Edit seen_;              // the newest
-  Edit before_;            // the one before it
+  Edit before_;            // the previous one
   std::string expected_;   // the hash of the bytes that a peer has sent and no look has found; empty: none
   output::EditPeer expected_peer_;
   std::string reported_abort_;    // the hash of the edit whose abort is recorded

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kAgain{10};
 
-// The sentences without an exception's own are short enough to need no memory.
+// Sentences without the text of an exception are short enough to need no memory.
 Status Try(const FileQueue::Work& work) noexcept {
   try {
     work();
@@ -46,7 +46,7 @@ void Send(watch::LoopMailbox* mailbox, const std::function<void()>& message) {
 void FileQueue::Do(Work work, Then then) {
   struct Entry {
     Work work;
-    Then then;  // the loop's alone
+    Then then;  // used by the loop only
     Status fault;
   };
   const auto entry = std::make_shared<Entry>(Entry{std::move(work), std::move(then), Status()});

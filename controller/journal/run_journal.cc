@@ -19,9 +19,9 @@ constexpr std::chrono::hours kBetweenBeats{1};
 
 }  // namespace
 
-// A manifest that has not been begun when the next one comes is not written: the newer one takes its place.
+// A manifest whose write has not begun when the next one comes is not written: the newer one replaces it.
 struct RunJournal::Waiting {
-  // True if no manifest waited: the caller has Take called.
+  // True if no manifest waited: the caller must schedule Take.
   bool Put(output::Manifest manifest, uint64_t version) {
     const base::MutexLock lock(&mutex);
     newest_version = version;
@@ -82,7 +82,7 @@ void RunJournal::Fix(std::string directory) {
 
 void RunJournal::SaveHourly() {
   beat_timer_.After(kBetweenBeats, [this] {
-    SaveHourly();  // first: if this throws, the call comes again
+    SaveHourly();  // first: if this throws, the call is repeated
     Save();
   });
 }
@@ -137,7 +137,7 @@ void RunJournal::ReportHealth(const Status& saved) noexcept try {
     callbacks_.emit(EventKind::kDegraded, "manifest.json: " + saved.message() + "; it is retried");
   else
     callbacks_.emit(EventKind::kRecovered, "manifest.json is written again");
-} catch (...) {  // no memory to report it
+} catch (...) {  // no memory for the report
 }
 
 void RunJournal::SaveAgainLater() {

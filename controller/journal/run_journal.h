@@ -3,8 +3,7 @@
 //
 // Loop thread only; the files are touched on the executor, in the order of the calls here. No file is created before
 // the first plan that writes; with the format `api` alone there is neither directory nor manifest. While the run lasts
-// the manifest is written anew every hour, so that its age shows others, who cannot see the process, that it still
-// runs.
+// the manifest is rewritten every hour, so that its age shows programs that cannot see the process that it still runs.
 #pragma once
 
 #include <chrono>
@@ -37,12 +36,12 @@ class RunJournal {
     std::function<void(const std::string&)> on_directory;  // it is fixed
   };
 
-  // `file_work` and `files` outlive the journal, and `files` whatever hangs in it.
+  // `file_work` and `files` must outlive the journal, and `files` also any call that hangs in it.
   RunJournal(const Options& options, bool dynamic, boost::asio::io_context& loop, FileQueue* file_work,
              base::FileSystem* files, Callbacks callbacks);
 
-  // Fixes the directory by the first plan with files: now, or if append_output may name an older one, when that is
-  // found or is known not to be there.
+  // Fixes the directory by the first plan with files: now or, if append_output may name an older one, when that is
+  // found or known to be missing.
   void FixDirectory(const plan::Plan& plan);
   bool is_fixing_directory() const { return is_fixing_; }
   const std::string& directory() const { return directory_; }  // empty: not fixed
@@ -51,17 +50,18 @@ class RunJournal {
   void SetRunId(const std::string& run_id);
   void SetSites(std::shared_ptr<const SiteIndex> sites) { record_.SetSites(std::move(sites)); }
 
-  // Each of these has manifest.json written anew, a moment later.
+  // Each of these schedules a rewrite of manifest.json, a moment later.
   void AddPlan(const plan::Plan& plan);
   void Update(PlanId plan_id, const std::function<void(output::ManifestPlan&)>& change);
   void AddSegment(output::ManifestSegment segment);
-  // Calls `then` when manifest.json contains all changes so far: now if it does, later if it is being written, and
-  // in any case after a second. Several are called in the order in which they came. One that throws is called again.
+  // Calls `then` when manifest.json contains all changes so far: at once if it does, later if it is being written, and
+  // in any case after a second. Several callbacks run in the order in which they came. A callback that throws is called
+  // again.
   void AfterSaved(std::function<void()> then);
-  // No call of AfterSaved waits, and all publications are written.
+  // True if no callback of AfterSaved waits, and all publications are written.
   bool settled() const { return thens_.empty() && publications_ == 0; }
 
-  // A manifest that could not be written is not retried any more.
+  // A failed write of the manifest is no longer retried.
   void Stop();
 
   // See Monitor.
@@ -101,12 +101,12 @@ class RunJournal {
   uint64_t version_ = 0;  // of the record
   uint64_t saved_version_ = 0;
   std::deque<AfterVersion> thens_;
-  int publications_ = 0;      // under way
-  watch::Timer timer_;        // for the patience of the first of them
-  watch::Timer retry_timer_;  // of a manifest that was not written
+  int publications_ = 0;      // in progress
+  watch::Timer timer_;        // for the first of the waiting callbacks
+  watch::Timer retry_timer_;  // of a manifest whose write failed
   watch::Timer beat_timer_;
   bool is_stopped_ = false;
-  bool is_failing_ = false;  // the last manifest was not written, and that was reported
+  bool is_failing_ = false;  // the last write of the manifest failed, and that was reported
 };
 
 }  // namespace stepwatch::journal

@@ -1,5 +1,5 @@
-// The edits of a job whose ranks agree: builds the plan of a proposal on this rank, and feeds the machine with the
-// decisions of the ranks. Loop thread only.
+// The edits of a job whose ranks agree: builds the plan of a proposal on this rank, and feeds the ranks' decisions to
+// the machine. Loop thread only.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace stepwatch::reload {
 
 class AgreedEdits final : public PlanAgreement::Edits {
  public:
-  // The pointers outlive it.
+  // The pointers must outlive it.
   AgreedEdits(PlanController* controller, EditPipeline* pipeline, EditReporter* reports)
       : controller_(controller), pipeline_(pipeline), reports_(reports) {}
 

@@ -59,8 +59,8 @@ void BoardReader::OnEntry(const drain::PlanFinished& entry) {
   });
 }
 
-// The account is in history and manifest, in this order, before the file says that the window is over: a reader of the
-// one finds the other.
+// The account goes to history and manifest, in this order, before the file shows that the window is over: a reader that
+// sees one finds the other.
 void BoardReader::OnEntry(const drain::PlanDrained& entry) {
   history_->Ended(entry.plan_id, entry.reason, entry.collected, entry.ledger);
   Note(entry.plan_id, [&](output::ManifestPlan& plan) {

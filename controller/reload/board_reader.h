@@ -16,7 +16,7 @@ namespace stepwatch::reload {
 
 class BoardReader {
  public:
-  // The board, the journal and the history outlive the reader.
+  // The board, the journal and the history must outlive the reader.
   BoardReader(drain::StatusBoard* board, journal::RunJournal* journal, journal::EditHistory* history,
               std::function<void(const Input&)> feed, std::function<void(const drain::SegmentBegun&)> on_segment,
               std::function<void(Event)> emit)
@@ -27,7 +27,7 @@ class BoardReader {
         on_segment_(std::move(on_segment)),
         emit_(std::move(emit)) {}
 
-  // Reads all entries. One for which the machine finds no memory stays, with all after it, for the next call.
+  // Reads all entries. An entry for which the machine has no memory stays, with all later ones, for the next call.
   void Read();
 
  private:
@@ -51,7 +51,7 @@ class BoardReader {
   const std::function<void(const Input&)> feed_;
   const std::function<void(const drain::SegmentBegun&)> on_segment_;
   const std::function<void(Event)> emit_;
-  std::vector<drain::BoardEntry> entries_;  // from next_entry_ on not taken in
+  std::vector<drain::BoardEntry> entries_;  // not processed from next_entry_ on
   size_t next_entry_ = 0;
 };
 

@@ -12,7 +12,7 @@ ConfigFile::ConfigFile(const Options& options, const Dependencies& dependencies)
       parts_(dependencies),
       work_(*dependencies.loop, *dependencies.io),
       writer_(*dependencies.loop, &work_, dependencies.files, options.config_path,
-              // The watcher sees an edit that was put back like any other.
+              // The watcher reports an edit that was put back like any other.
               [reports = dependencies.reports](const ConfigWriter::Finding& finding) {
                 const bool is_put_back = finding.kind == ConfigWriter::Finding::Kind::kPutBack;
                 reports->Emit(is_put_back ? EventKind::kNote : EventKind::kWarning, finding.message);
@@ -89,7 +89,7 @@ void ConfigFile::OnLook(const watch::FileSnapshot& snapshot) {
     return;
   }
   if (snapshot.sha256 == state.in_file.value_or(state.seen)) {
-    controller.Feed(BytesSeen{snapshot.sha256, EditIntent::kOff});  // no news: the machine ignores the intent
+    controller.Feed(BytesSeen{snapshot.sha256, EditIntent::kOff});  // no new bytes: the machine ignores the intent
     return;
   }
   if (controller.agreement() != nullptr) controller.agreement()->DiscardWriteBack();
@@ -101,7 +101,7 @@ void ConfigFile::OnLook(const watch::FileSnapshot& snapshot) {
   *edit = parts_.pipeline->Parse(snapshot.sha256, snapshot.bytes);
   edit->at_step = ordered_step_.Take(snapshot.sha256);
   const EditIntent intent = parts_.pipeline->Classify(edit, state.next_plan_id);
-  // If the window comes back, it counts as not done before.
+  // If the window begins again, it counts as not done before.
   if (was_once && intent == EditIntent::kOff && !state.armed && !state.window) parts_.history->Off(snapshot.sha256);
   if (parts_.restart->MayBeDone(intent)) return parts_.restart->ReadHistories();
   controller.Feed(BytesSeen{snapshot.sha256, intent});
@@ -120,7 +120,7 @@ std::shared_ptr<const config::Config> ConfigFile::Config() {
   return in_file_.config;
 }
 
-// Not done, for want of memory, it stays due: no input that led to it comes again.
+// If it fails for lack of memory, it stays due: the input that caused it does not come again.
 void ConfigFile::WriteBack(const reload::WriteBack& action) try {
   PlanController& controller = *parts_.controller;
   if (!controller.mode().reads_the_file) return controller.agreement()->ReportWritten(action.plan_id);
@@ -150,7 +150,7 @@ void ConfigFile::OnWroteBack(const reload::WriteBack& action, const writeback::W
   const MachineState& state = parts_.controller->state();
   const bool is_edited = result.outcome == writeback::WriteBackOutcome::kEdited;
   const bool is_written = result.outcome == writeback::WriteBackOutcome::kWritten;
-  // An edit that was seen while the write-back was under way is newer than both.
+  // An edit that was found during the write-back is newer than both.
   const bool is_news = state.in_file.value_or(state.seen) == action.base_sha256;
   const std::string holds = is_edited || !is_news ? "" : is_written ? result.sha256 : action.base_sha256;
   if (is_edited)

@@ -1,5 +1,5 @@
-// The config file of a run: looks at it and feeds its edits, and writes `dynamic_on: false` back when a window is over.
-// Loop thread only, but for the counters.
+// The config file of a run: looks at it, feeds its edits to the machine, and writes `dynamic_on: false` back when a
+// window is over. Loop thread only, except for the counters.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ namespace stepwatch::reload {
 
 class ConfigFile {
  public:
-  // All of them outlive the file.
+  // All of them must outlive the file.
   struct Dependencies {
     boost::asio::io_context* loop = nullptr;
     base::IoExecutor* io = nullptr;  // touches the file
@@ -50,13 +50,13 @@ class ConfigFile {
 
   ConfigFile(const Options& options, const Dependencies& dependencies);
 
-  // Static mode: reads and parses the file once; its refusal is the error.
+  // Static mode: reads and parses the file once; a refusal is returned as the error.
   Status ReadOnce();
   // Makes the watcher, which does not look yet.
   void MakeWatcher();
-  // Begins to watch with a look.
+  // Starts watching with a look.
   void Watch();
-  // The watcher is there: this process reads the file.
+  // True if there is a watcher: this process reads the file.
   bool is_watched() const { return watcher_ != nullptr; }
   // Looks at the file, and at the files that write-backs have displaced.
   void Refresh();
@@ -70,9 +70,9 @@ class ConfigFile {
   int looks_awaited() const { return looks_awaited_; }
   // No file operation is pending except looks.
   bool idle() const { return work_.idle(); }
-  // At the file. Any thread.
+  // Number of looks at the file. Any thread.
   uint64_t looks(watch::LookCause cause) const { return looks_[static_cast<size_t>(cause)]; }
-  std::string watch_mode() const { return watcher_ ? watcher_->mode() : std::string(); }  // empty: it is not watched
+  std::string watch_mode() const { return watcher_ ? watcher_->mode() : std::string(); }  // empty: not watched
   // The config that the file holds; null: unusable, or not read yet.
   std::shared_ptr<const config::Config> Config();
 

@@ -62,7 +62,7 @@ void ConfigWriter::LookNow() {
   Look(LookAt);
 }
 
-// A file that is left where it is keeps its name, and the next process finds it.
+// A file that stays in place keeps its name, and the next process finds it.
 void ConfigWriter::Stop() {
   is_stopped_ = true;
   timer_.Cancel();
@@ -90,7 +90,7 @@ void ConfigWriter::Make(Change change, Then then) {
   const auto outcome = std::make_shared<Outcome>();
   file_work_->Do(
       [outcome, displaced = displaced_, path = config_path_, change = std::move(change), files = files_] {
-        outcome->before = LookAt(displaced.get());  // a late edit is in the file before it is compared
+        outcome->before = LookAt(displaced.get());  // a late edit is put into the file before the comparison
         outcome->result = MakeNow(displaced.get(), path, change, *files);
         outcome->after = LookAt(displaced.get());
       },
@@ -122,7 +122,7 @@ void ConfigWriter::OnLooked(const Looked& looked) noexcept {
   for (const Finding& finding : looked.findings) {
     try {
       report_(finding);
-    } catch (...) {  // no memory to report it: the file holds the edit, or its name says so
+    } catch (...) {  // no memory for the report: the file holds the edit, or its name identifies it
     }
   }
 }
@@ -130,7 +130,7 @@ void ConfigWriter::OnLooked(const Looked& looked) noexcept {
 void ConfigWriter::LookAgainAt(std::optional<Clock::time_point> time) noexcept try {
   if (!time || is_stopped_) return;
   timer_.At(*time, [this] { LookNow(); });
-} catch (...) {  // no memory: the next write-back looks again, and Refresh
+} catch (...) {  // no memory: the next write-back or Refresh looks again
 }
 
 }  // namespace stepwatch::reload

@@ -1,8 +1,8 @@
-// Writes into the config file, `dynamic_on: false` or an ordered edit, and looks after the files that this
-// displaces until their grace is over (controller/writeback).
+// Writes `dynamic_on: false` or an ordered edit into the config file, and watches the displaced files until their grace
+// period is over (controller/writeback).
 //
-// Loop thread only; the files are touched on the executor on which the config is looked at as well, one after the other
-// in the order in which that was asked for: a look that comes after a write-back is answered after it.
+// Loop thread only. The executor that looks at the config also changes the files, in the order of the requests: a look
+// requested after a write-back is answered after it.
 #pragma once
 
 #include <functional>
@@ -27,34 +27,35 @@ namespace stepwatch::reload {
 class ConfigWriter {
  public:
   using Finding = writeback::DisplacedFile::Finding;
-  // `fault`: Ok, or why the state of the file is unknown: it is as it was, or changed without a result.
+  // `fault`: Ok, or the reason why the state of the file is unknown: it is unchanged, or changed without a result.
   using Then = std::function<void(const Status& fault, const writeback::WriteBackResult& result)>;
 
-  // `report` receives each late edit. The queue and the files outlive the writer, and the files whatever hangs in them.
+  // `report` receives each late edit. The queue and the files must outlive the writer, and the files also any call that
+  // hangs in them.
   ConfigWriter(boost::asio::io_context& loop, journal::FileQueue* file_work, base::FileSystem* files,
                std::string config_path, std::function<void(const Finding&)> report);
 
-  // Changes the file with the functions of controller/writeback. On the executor: owns or shares all that it touches.
+  // Changes the file with the functions of controller/writeback. On the executor: owns or shares all that it uses.
   using Change = std::function<writeback::WriteBackResult()>;
 
-  // Takes over the files that a killed process left beside the config.
+  // Adopts the files that a killed process left beside the config.
   void AdoptLeftovers();
-  // Makes `dynamic_on` false in the file if it still holds the text with this hash, and `is_unchanged`, asked on the
-  // executor, says that no look has found another text since. Throws, with nothing done, as FileQueue::Do does.
+  // Sets `dynamic_on` to false in the file if it still holds the text with this hash, and if `is_unchanged`, called on
+  // the executor, returns that no look has found another text since. Throws, without effect, as FileQueue::Do does.
   void WriteBack(const std::string& base_sha256, std::function<bool()> is_unchanged, Then then);
-  // Makes another change of the file, between two looks and two write-backs. Throws likewise.
+  // Makes another change of the file, between looks and write-backs. Throws likewise.
   void Make(Change change, Then then);
-  // A write-back is under way.
+  // True while a write-back is running.
   bool busy() const { return write_backs_ > 0; }
-  // How many files are looked after, each with a descriptor, as of the last look.
+  // Number of watched displaced files, each with a descriptor, as of the last look.
   size_t displaced() const { return displaced_count_; }
   // Looks at the displaced files.
   void LookNow();
-  // One more look, which waits for no other program; then the files are gone, or left for the next process.
+  // A last look, which waits for no other program; the files are then removed, or left for the next process.
   void Stop();
 
  private:
-  // On the executor, where work is done one after the other.
+  // On the executor, which runs one task after the other.
   struct Displaced {
     writeback::DisplacedFiles files;
   };

@@ -11,14 +11,14 @@ namespace stepwatch::reload {
 
 class DiskGuard {
  public:
-  // All of them outlive the guard.
+  // All of them must outlive the guard.
   DiskGuard(output::RunStorage* storage, const PlanLimits* limits, PlanController* controller, Resampler* resampler,
             EditReporter* reports)
       : storage_(storage), limits_(limits), controller_(controller), resampler_(resampler), reports_(reports) {}
 
   // The disk usage has crossed a threshold.
   void OnLevel();
-  // A plan that was armed before may have begun.
+  // A previously armed plan may have begun.
   void StopIfUsedUp();
 
  private:

@@ -1,4 +1,4 @@
-// The way of an edit on the loop: bytes, config, intent, plan. Independent of the running plan.
+// The path of an edit on the loop: bytes, config, intent, plan. Independent of the running plan.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@
 
 namespace stepwatch::reload {
 
-// Where on its way an edit was refused.
+// Stage at which an edit was refused.
 enum class RefusalReason : uint8_t {
   kSyntax,  // it is not JSON
   kValue,   // a key holds a value that it does not accept
-  kLimit,   // it goes beyond a limit of the run
-  kRank,    // another rank of the job cannot do it
+  kLimit,   // it exceeds a limit of the run
+  kRank,    // another rank of the job cannot apply it
 };
 inline constexpr size_t kRefusalReasonCount = 4;
 
@@ -33,15 +33,15 @@ struct Edit {
   EditIntent intent = EditIntent::kRefused;
   Status refusal;                                      // kRefused
   RefusalReason refused_for = RefusalReason::kSyntax;  // kRefused
-  int64_t at_step = 0;                     // kRun: it is for this step; not later than the running one: the next
-  plan::Sampling sampling;                 // that the plan is compiled with
-  plan::CompiledPlan compiled;             // kRun
-  std::shared_ptr<const SiteIndex> sites;  // kRun: those that it was compiled for
+  int64_t at_step = 0;                                 // kRun: its first step; not later than the running one: the next
+  plan::Sampling sampling;                             // with which the plan is compiled
+  plan::CompiledPlan compiled;                         // kRun
+  std::shared_ptr<const SiteIndex> sites;              // kRun: the sites for which it was compiled
 };
 
 class EditPipeline {
  public:
-  // The limits outlive the pipeline.
+  // The limits must outlive the pipeline.
   EditPipeline(int rank, bool dynamic, const PlanLimits* limits) : rank_(rank), dynamic_(dynamic), limits_(limits) {}
 
   void SetSites(SiteIndex sites) { SetSites(std::make_shared<const SiteIndex>(std::move(sites))); }
@@ -52,9 +52,9 @@ class EditPipeline {
   // False if the text is not JSON: a program may still be writing it. Parse reuses the result for the same text.
   bool LooksWhole(const std::string& text);
   Edit Parse(const std::string& sha256, const std::string& text);
-  // Determines the intent of the text, and compiles the plan if it asks for one; a limit of the run may refuse it.
+  // Determines the intent of the text, and compiles the plan if it requests one; a limit of the run may refuse it.
   EditIntent Classify(Edit* edit, PlanId plan_id) const;
-  // False: refused, with the reason in the edit.
+  // False: refused; the edit has the reason.
   bool Compile(Edit* edit, PlanId plan_id) const;
 
  private:
@@ -67,7 +67,7 @@ class EditPipeline {
   const bool dynamic_;
   const PlanLimits* const limits_;
   std::shared_ptr<const SiteIndex> sites_ = std::make_shared<const SiteIndex>();
-  std::optional<ParsedText> parsed_;  // the text that LooksWhole was asked about last
+  std::optional<ParsedText> parsed_;  // the last text checked by LooksWhole
 };
 
 }  // namespace stepwatch::reload

@@ -1,5 +1,5 @@
-// Reports edits and plans as events, in the history and in the manifest, and keeps the outcome of the newest look. Loop
-// thread only, but for the counters.
+// Reports edits and plans as events, in the history and in the manifest, and keeps the result of the newest look. Loop
+// thread only, except for the counters.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class PlanController;
 
 class EditReporter final : public PlanAgreement::Reporter {
  public:
-  // The pointers outlive the reporter; the controller may be made after it.
+  // The pointers must outlive the reporter; the controller may be made after it.
   EditReporter(RunMode mode, std::string config_path, const PlanController* controller, journal::RunJournal* journal,
                journal::EditHistory* history, std::function<void(Event)> emit);
 
@@ -45,10 +45,10 @@ class EditReporter final : public PlanAgreement::Reporter {
   // Rank 0: the ranks do not apply the change.
   void ReportRejected(const agree::Change& change, const std::string& why);
   void EmitSuperseded(PlanId plan_id, const char* why) noexcept;
-  // `source`: the edit that the plan came from; null: unknown.
+  // `source`: the edit from which the plan came; null: unknown.
   void ReportArmed(const plan::Plan& plan, const Edit* source, const std::string& when) noexcept;
 
-  // The content of the file could not be applied, and is retried.
+  // The content of the file could not be applied; this is retried.
   void ReportFault(const std::string& what) override;
   void EndFault() override;
   const std::string& fault() const { return fault_; }  // empty: the newest edit is applied
@@ -56,7 +56,7 @@ class EditReporter final : public PlanAgreement::Reporter {
   // A look at the file begins.
   void OnRefresh() { outcome_ = RefreshOutcome::kUnchanged; }
   RefreshOutcome outcome() const { return outcome_; }
-  // Why the last look that found no bytes found none.
+  // The reason why the last look without bytes found none.
   void SetLookError(const std::string& error) { look_error_ = error; }
   const std::string& look_error() const { return look_error_; }
   // Edits that were refused. Any thread.

@@ -13,15 +13,16 @@ namespace {
 
 using base::IgnoreExceptions;
 
-// For the ranks to decide, and for a file that cannot be looked at for a moment. A client that waits longer asks again.
+// Limit for the ranks' decision, and for a file that cannot be read for a moment. A client that waits longer repeats
+// the request.
 constexpr std::chrono::milliseconds kVerdictTime{1000};
 constexpr std::chrono::milliseconds kAskAgain{2};
 
-// Each displaced file holds a descriptor. A stop has places of its own, so that other changes do not block it.
+// Each displaced file holds a descriptor. A stop has places of its own, so that other changes cannot block it.
 constexpr size_t kDisplacedMax = 64;
 constexpr size_t kDisplacedMaxForStop = 96;
 
-// More saves than anybody makes while one word is replaced.
+// More saves than can happen while one word is replaced.
 constexpr int kTriesMax = 20;
 
 bool IsWorthAnotherTry(const EditOrder& order, const OrderOutcome& outcome) {
@@ -107,7 +108,7 @@ void EditRequests::OnOrderWritten(const EditOrder& order, const std::shared_ptr<
   });
 }
 
-// The file was looked at. In a job of ranks they have to agree first.
+// The file was looked at. In a job of ranks they must agree first.
 void EditRequests::AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then,
                                 const std::string& seen_before, std::chrono::steady_clock::time_point deadline) {
   outcome->verdict = VerdictOn(outcome->sha256, seen_before);
@@ -189,7 +190,7 @@ EditTrial EditRequests::Try(const std::string& text) {
     trial.collects = true;
     trial.sites = static_cast<int64_t>(plan.layout.sites.size());
     trial.rows_per_step = static_cast<int64_t>(plan.RowsPerStep(options_.grad_acc_steps));
-  } catch (const std::exception& error) {  // no memory, for the plan's ring perhaps
+  } catch (const std::exception& error) {  // no memory, perhaps for the plan's ring
     trial.refusal = Status(StatusCode::kExhausted, error.what());
   }
   return trial;

@@ -30,8 +30,8 @@ namespace stepwatch::reload {
 // The result of a request to run bytes although the config file holds others.
 struct OverrideResult {
   enum class Outcome : uint8_t {
-    kAccepted,   // applied as an edit of the file with these bytes would be
-    kUnchanged,  // they run already, or wait for their step
+    kAccepted,   // applied like an edit of the file with these bytes
+    kUnchanged,  // they already run, or wait for their step
     kRefused,    // they are unusable: `refusal`
     kStatic,     // the mode is static: the running plan cannot be changed
     kNotReader,  // another rank of the job reads the config
@@ -45,7 +45,7 @@ class EditRequests {
  public:
   using OnOrdered = std::function<void(const OrderOutcome&)>;
 
-  // All of them outlive the requests.
+  // All of them must outlive the requests.
   struct Dependencies {
     boost::asio::io_context* loop = nullptr;
     base::FileSystem* files = nullptr;
@@ -61,16 +61,16 @@ class EditRequests {
   EditRequests(const Options& options, const Dependencies& dependencies)
       : options_(options), parts_(dependencies), state_(dependencies.controller->state()) {}
 
-  // Changes the config file as ordered, looks at it at once, and calls `then` when the result is known, with the
-  // verdict of this process as far as it is known within a second. In dynamic mode. StopWatching discards `then`.
-  // Throws, with nothing done, as FileQueue::Do does.
+  // Changes the config file as ordered, looks at it at once, and calls `then` with the result and the verdict of this
+  // process, as far as it is known within a second. In dynamic mode. StopWatching discards `then`. Throws, without
+  // effect, as FileQueue::Do does.
   void Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then);
-  // Applies `text` instead of the file's content until the file changes. The file is left alone, also at the window's
-  // end. `peer` has sent it. `on_accepted` receives the hash of usable bytes before any event reports them. `at_step`:
-  // as EditOrder::at_step.
+  // Applies `text` instead of the file's content until the file changes. The file is not changed, also not at the
+  // window's end. `peer` is the sender. `on_accepted` receives the hash of usable bytes before any event reports them.
+  // `at_step`: as EditOrder::at_step.
   OverrideResult Override(const std::string& text, const std::optional<output::EditPeer>& peer = std::nullopt,
                           const std::function<void(const std::string& sha256)>& on_accepted = {}, int64_t at_step = 0);
-  // Builds the plan of these bytes as if the file held them, and throws it away.
+  // Builds the plan of these bytes as if the file held them, and discards it.
   EditTrial Try(const std::string& text);
   // A verdict that is not known yet stays unknown.
   void Stop() { is_stopped_ = true; }
@@ -81,7 +81,7 @@ class EditRequests {
   void OnOrderWritten(const EditOrder& order, const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then);
   void AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then, const std::string& seen_before,
                     std::chrono::steady_clock::time_point deadline);
-  // On these bytes, which were put in the file when others had been seen last.
+  // The verdict on these bytes, which were put into the file when others had been seen last.
   Verdict VerdictOn(const std::string& sha256, const std::string& seen_before) const;
 
   const Options& options_;

@@ -6,7 +6,7 @@
 namespace stepwatch::reload {
 namespace {
 
-// One step under way: the state to change and the actions so far.
+// One step of the machine: the state to change and the actions so far.
 struct Stepper {
   MachineState state;
   std::vector<Action> actions;
@@ -53,8 +53,8 @@ void Stepper::operator()(const BytesSeen& input) {
   TakeNew(input.sha256, input.intent);
 }
 
-// Bytes that override the file run on while it holds what it held before. If they are saved into the file while they
-// run, the override ends.
+// Bytes that override the file stay in force while it holds its earlier content. If they are saved into the file
+// meanwhile, the override ends.
 bool Stepper::FileIsAsItWas(const BytesSeen& input) {
   if (!state.in_file) return input.sha256 == state.seen;
   if (*state.in_file == input.sha256) return true;
@@ -107,7 +107,7 @@ void Stepper::Run(const std::string& sha256, bool was_refused) {
     actions.push_back(ReportRestored{});
     return;
   }
-  state.stopping = false;  // the new plan takes the place of the stop
+  state.stopping = false;  // the new plan replaces the stop
   Arm<PublishPlan>(sha256);
 }
 
@@ -124,7 +124,7 @@ void Stepper::Stop() {
   if (state.stopping) return;
   state.armed.reset();
   state.stopping = state.window.has_value();
-  // Published first: a client that reads the event finds that the very next boundary obeys the stop.
+  // Published first: a client that reads the event can rely on the very next boundary to apply the stop.
   actions.push_back(PublishStop{step::EndReason::kStopped});
   actions.push_back(ReportStopping{});
 }
@@ -155,7 +155,7 @@ void Stepper::operator()(const Applied& input) {
     state.armed.reset();
     return;
   }
-  // Applied while a stop was on its way: the stop ends it at the next boundary.
+  // Applied while a stop was pending: the stop ends it at the next boundary.
   state.stopping = !state.armed;
 }
 
@@ -201,7 +201,7 @@ void Stepper::operator()(const Drained& input) {
 }
 
 void Stepper::operator()(const WroteBack& input) {
-  if (state.in_file) {  // the override runs on
+  if (state.in_file) {  // the override stays in force
     if (*state.in_file == input.base_sha256) state.in_file = input.sha256;
     return;
   }
@@ -213,15 +213,15 @@ void Stepper::operator()(const WroteBack& input) {
 
 void Stepper::operator()(const FoundEdited& input) {
   if (state.in_file || state.seen != input.base_sha256) return;
-  state.due = MachinePlan{input.plan_id, input.base_sha256};  // should the edit be taken back before it is seen
+  state.due = MachinePlan{input.plan_id, input.base_sha256};  // in case the edit is withdrawn before a look finds it
 }
 
 void Stepper::operator()(const Rejected& input) {
   if (input.plan_id == 0) state.stopping = false;
-  if (!state.armed || state.armed->plan_id != input.plan_id) return;  // a newer edit has taken its place
+  if (!state.armed || state.armed->plan_id != input.plan_id) return;  // a newer edit has replaced it
   if (state.seen == state.armed->sha256) {
     state.refused = state.refused || !state.in_file;
-    if (state.in_file) state.seen = *std::exchange(state.in_file, std::nullopt);  // as if they had not been given
+    if (state.in_file) state.seen = *std::exchange(state.in_file, std::nullopt);  // as if the bytes had not been sent
   }
   state.armed.reset();
   std::erase_if(state.published, [&](const MachinePlan& plan) { return plan.plan_id == input.plan_id; });
@@ -242,7 +242,7 @@ void Stepper::operator()(const Renumbered& input) {
 // The armed plan is published again in any case: plans begin in the order of their ids.
 void Stepper::operator()(const Recompiled& input) {
   if (input.in_force && state.window) {
-    state.published.clear();  // none of them has begun, and none will
+    state.published.clear();  // none of them has begun or will begin
     DiscardContinuation(&*state.window);
     state.window->continuation = state.next_plan_id++;
     actions.push_back(ContinueWindow{state.window->continuation});
@@ -268,7 +268,7 @@ void Stepper::operator()(const PauseRequested& input) {
   actions.push_back(SetPause{state.window->window, input.pause});
 }
 
-// The window is over for good, so the file says so as at any other end: the same text starts no window again.
+// The window is over for good, so the file is written back as at any other end: the same text starts no window again.
 void Stepper::operator()(const LimitReached&) {
   if (!state.armed && (!state.window || state.stopping)) return;
   if (state.dynamic && state.armed && !state.in_file && state.seen == state.armed->sha256) state.due = state.armed;

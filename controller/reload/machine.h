@@ -50,19 +50,19 @@ struct Drained {
   step::EndReason reason = step::EndReason::kClosed;
 };
 // The write-back of these bytes has left our own text in the file, or the same bytes: this is not a change. Other bytes
-// that were seen meanwhile are newer.
+// found meanwhile are newer.
 struct WroteBack {
   std::string base_sha256;
   std::string sha256;
 };
-// The write-back has found other bytes, which were saved at that moment: the next look at the file decides, if it was
-// not seen meanwhile.
+// The write-back has found other bytes, saved at that moment: the next look at the file decides, if no look has found
+// them meanwhile.
 struct FoundEdited {
   std::string base_sha256;
   PlanId plan_id = 0;
 };
-// Rank 0 of a job: the ranks have agreed on these bytes, and on the id of the plan that they ask for. Rank 0 knows the
-// news: the same text again, after it was written back, is new.
+// Rank 0 of a job: the ranks have agreed on these bytes, and on the id of their plan. Rank 0 decides what is new: the
+// same text again, after it was written back, is new.
 struct AgreedBytes {
   std::string sha256;
   EditIntent intent = EditIntent::kOff;
@@ -72,27 +72,27 @@ struct AgreedBytes {
 struct Rejected {
   PlanId plan_id = 0;  // 0: the end of the collection
 };
-// They do not accept its id, which one of them has used: this is the next that all have free.
+// The ranks reject its id, which one of them has used: this is the next id that is free on all.
 struct Renumbered {
   PlanId next_plan_id = 0;
 };
 // Compile the armed plan again and, if `in_force`, the running one before it: the model has grown, or a call has
-// changed their config. The step thread waits; what it has applied is known here, and the window is not over.
+// changed their config. The step thread waits, so the plans that it has applied are known, and the window is not over.
 struct Recompiled {
   bool in_force = true;
 };
-// The ranks of the job have agreed to continue the window under this plan, from a later step. The armed plan begins
-// after that, and stays. The id is free.
+// The ranks of the job have agreed to continue the window under this plan, from a later step. The armed plan stays, and
+// begins after that. The id is free.
 struct Resampled {
   PlanId plan_id = 0;
 };
-// A request: these bytes run although the file holds others, and cannot be changed. kRefused has no effect.
+// A request: these bytes run although the file holds others and cannot be changed. kRefused has no effect.
 struct OverrideBytes {
   std::string sha256;
   EditIntent intent = EditIntent::kOff;
 };
-// A request: the bytes that were seen last, which the file holds already, begin again. Their window is over, or was not
-// begun because it had been done. They ask for a plan; while there is one, this has no effect.
+// A request: the bytes that were seen last, which the file already holds, begin again. Their window is over, or was not
+// begun because it had been done before. No effect while there is a plan.
 struct AskedAgain {
   std::string sha256;
 };
@@ -102,11 +102,11 @@ struct PauseRequested {
   bool pause = true;
   bool armed_waits = false;  // the armed plan does not begin at the next boundary
 };
-// The step thread does not take the plan that was to continue the window: it has stopped waiting.
+// The step thread has stopped waiting, and does not apply the plan that was to continue the window.
 struct Discarded {
   PlanId plan_id = 0;
 };
-// A limit of the run ends the newest plan, whatever the file says.
+// A limit of the run ends the newest plan, regardless of the file.
 struct LimitReached {};
 using Input =
     std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes, Rejected,
@@ -114,14 +114,14 @@ using Input =
 
 // --- actions ---
 struct ReportSeen {};      // new bytes; precedes the actions that follow from them
-struct ReportRefused {};   // with the error that made the intent
-struct ReportNotBegun {};  // the bytes ask for a window that was done
+struct ReportRefused {};   // with the error that led to the intent
+struct ReportNotBegun {};  // the bytes request a window that was done before
 struct ReportLost {
   EventKind kind = EventKind::kMissing;
 };
 struct ReportRestored {};
 struct ReportStopping {};
-// A plan that was to continue a window that ended before, or another plan continues.
+// A plan was to continue a window that has ended before, or that another plan continues.
 struct ReportSuperseded {
   PlanId plan_id = 0;
 };
@@ -132,7 +132,7 @@ struct PublishPlan {
 struct RepublishPlan {
   PlanId plan_id = 0;
 };
-// The plan takes the place of the one in force; the window goes on.
+// The plan replaces the one in force; the window continues.
 struct ContinueWindow {
   PlanId plan_id = 0;
 };
@@ -140,12 +140,12 @@ struct ContinueWindow {
 struct PublishStop {
   step::EndReason reason = step::EndReason::kStopped;
 };
-// From the next boundary on the window that this plan began is paused, or goes on.
+// From the next boundary on the window that this plan began is paused, or continues.
 struct SetPause {
   PlanId window = 0;
   bool pause = true;
 };
-// If the file still holds these bytes, make its dynamic_on false.
+// If the file still holds these bytes, set its dynamic_on to false.
 struct WriteBack {
   std::string base_sha256;
   PlanId plan_id = 0;
@@ -158,9 +158,9 @@ using Action =
 struct MachinePlan {
   PlanId plan_id = 0;
   std::string sha256;       // of the config bytes it came from
-  PlanId continuation = 0;  // waits to continue its window, or has, which is not known yet; 0: none
+  PlanId continuation = 0;  // waits to continue its window, or has begun without a report yet; 0: neither
   PlanId window = 0;        // the plan that began its window
-  bool paused = false;      // the window is, or is about to be
+  bool paused = false;      // the window is paused, or is about to be
 };
 
 struct MachineState {
@@ -168,19 +168,19 @@ struct MachineState {
   PlanId next_plan_id = 1;
 
   std::string seen;                    // hash of the bytes seen last, our own write-back included
-  std::optional<std::string> in_file;  // `seen` overrides the file, which held this then; empty: unknown
+  std::optional<std::string> in_file;  // `seen` overrides the file, which held these bytes then; empty: unknown
   bool refused = false;                // those bytes were refused
   std::optional<EventKind> lost;       // the file is missing or unreadable since
 
   // Published and not yet known to be applied or withdrawn, oldest first: the step thread may have taken one that the
-  // loop still believes armed, or already replaced.
+  // loop still considers armed, or that is already replaced.
   std::vector<MachinePlan> published;
   std::optional<MachinePlan> armed;
   std::optional<MachinePlan> window;
   bool stopping = false;  // the window ends at the next boundary
   std::vector<MachinePlan> draining;
-  // `seen` has a complete window, or asked for zero steps or for a window that was done (plan id 0). Written back once
-  // no plan collects any more and the file is there.
+  // `seen` has a complete window, or requested zero steps or a window that was done before (plan id 0). Written back
+  // once no plan collects any more and the file exists.
   std::optional<MachinePlan> due;
 };
 

@@ -20,7 +20,7 @@ OrderOutcome Failed(OrderOutcome::Kind kind, std::string message, TextPlace plac
   return outcome;
 }
 
-// Ok: this process would take the text.
+// Ok: this process would accept the text.
 Status Check(const std::string& text, int64_t at_step, EditPipeline* pipeline, PlanId plan_id) {
   Edit edit = pipeline->Parse(base::Sha256Hex(text), text);
   const EditIntent intent = pipeline->Classify(&edit, plan_id);
@@ -100,7 +100,7 @@ Status WhyNoStep(EditIntent intent, int64_t at_step) {
 
 OrderOutcome MakeOrderedEdit(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
                              base::FileSystem& files, writeback::WriteBackResult* result) {
-  result->outcome = WriteBackOutcome::kRefused;  // unless the file is tried
+  result->outcome = WriteBackOutcome::kRefused;  // unless a change of the file is tried
   const auto make = order.kind == EditOrder::Kind::kReplace ? Replace : Switch;
   return make(path, order, pipeline, plan_id, files, result);
 }

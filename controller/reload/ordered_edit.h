@@ -1,5 +1,5 @@
-// An edit that a client orders through the control socket instead of saving the file. The file is changed as well, and
-// its new content is applied like every edit.
+// An edit that a client orders through the control socket instead of saving the file. The file is changed too, and its
+// new content is applied like every edit.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct EditOrder {
 
   Kind kind = Kind::kReplace;
   std::string text;
-  std::string if_match_sha256;  // empty: whatever the file holds
+  std::string if_match_sha256;  // empty: any content
   output::EditPeer peer;        // its sender
-  bool is_override = false;     // kReplace: the text runs until the file changes, and the file is left alone
-  int64_t at_step = 0;          // kReplace: its plan begins then; not later than the running step: at the next
+  bool is_override = false;     // kReplace: the text runs until the file changes, and the file is not changed
+  int64_t at_step = 0;          // kReplace: first step of its plan; not later than the running step: the next
   // Loop thread: the text with this hash is in the file, or overrides it, and no look has found it yet. May be empty.
   std::function<void(const std::string& sha256)> on_written;
 };
@@ -35,11 +35,11 @@ struct EditOrder {
 // The verdict of this process on the text that the file holds after an order.
 struct Verdict {
   enum class Kind : uint8_t {
-    kPending,     // not known in time: the ranks still decide, or the file could not be looked at
+    kPending,     // not known in time: the ranks have not decided, or the file could not be looked at
     kArmed,       // its plan waits for its step
     kRunning,     // its plan is in force, and was before
     kStopping,    // the plan in force ends at the next boundary
-    kOff,         // it asks for no plan, and none runs
+    kOff,         // it requests no plan, and no plan runs
     kRefused,     // by this model, or by a rank
     kSuperseded,  // a newer text was saved
   };
@@ -53,10 +53,10 @@ struct Verdict {
 struct OrderOutcome {
   enum class Kind : uint8_t {
     kDone,        // the file holds the text
-    kOverridden,  // the text runs, or is about to, and the file holds another
+    kOverridden,  // the text runs, or is about to; the file holds another one
     kConflict,    // the file holds another text than expected; it was not changed
-    kEdited,      // another program saved at the same moment; its text stands
-    kInvalid,     // no plan could be made of the text; the file was not changed
+    kEdited,      // another program saved at the same moment; its text stays
+    kInvalid,     // no plan could be built from the text; the file was not changed
     kUnwritable,  // the file cannot be changed
     kNotReader,   // another process of the job reads the file, which was not changed
     kNotNow,      // the file was not changed; `message` has the reason
@@ -73,30 +73,30 @@ struct OrderOutcome {
   Verdict verdict;           // kDone, kOverridden
 };
 
-// The step that ordered bytes are for, from the order until a look has found them in the file.
+// The step of ordered bytes, from the order until a look has found them in the file.
 class OrderedStep {
  public:
   void Expect(const std::string& sha256, int64_t at_step) { expected_ = {sha256, at_step, false}; }
   void Clear() { expected_ = {}; }
-  // A look has found these bytes. Returns the step that they were ordered for; 0: none. Bytes that were saved before
-  // the ordered ones may still be found first.
+  // A look has found these bytes. Returns the step that was ordered for them; 0: none. A look may still find earlier
+  // bytes first.
   int64_t Take(const std::string& sha256);
-  // The look that follows the order is over; `seen`: the bytes seen last.
+  // The look after the order is over; `seen`: the bytes seen last.
   void OnLooked(const std::string& seen);
 
  private:
   struct {
     std::string sha256;  // empty: no bytes are expected
     int64_t at_step = 0;
-    bool is_looked_at = false;  // the file was, since they were put there
+    bool is_looked_at = false;  // the file was looked at since they were put there
   } expected_;
 };
 
-// Ok: a text of this intent may wait for the step. A text that ends a collection does not.
+// Ok: a text of this intent may wait for the step. A text that ends a collection may not.
 Status WhyNoStep(EditIntent intent, int64_t at_step);
 
-// Checks the text as this process would, which compiles `plan_id` of it, then changes the file. Blocking, on the
-// executor of the config. `result`: the change of the file, if one was tried.
+// Checks the text as this process would, compiling it as `plan_id`, then changes the file. Blocking, on the executor of
+// the config. `result`: the change of the file, if one was tried.
 OrderOutcome MakeOrderedEdit(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
                              base::FileSystem& files, writeback::WriteBackResult* result);
 

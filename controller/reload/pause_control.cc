@@ -16,7 +16,7 @@ PauseVerdict PauseControl::Pause(bool pause) {
   return {window->paused == pause ? Outcome::kAsked : Outcome::kEnding, plan_id};
 }
 
-// An edit that is under way ends a pause anyway, and the ranks agree on one change at a time.
+// A pending edit ends a pause anyway, and the ranks agree on one change at a time.
 PauseVerdict::Outcome PauseControl::PauseRanks(bool pause) {
   using Outcome = PauseVerdict::Outcome;
   const MachineState& state = controller_->state();

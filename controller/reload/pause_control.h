@@ -13,9 +13,9 @@ namespace stepwatch::reload {
 struct PauseVerdict {
   enum class Outcome : uint8_t {
     kAsked,          // the window pauses, or resumes, at the next boundary
-    kUnchanged,      // it is so already
+    kUnchanged,      // it already is
     kNotCollecting,  // no window is in force
-    kEnding,         // the window ends, or another plan takes its place, at the next boundary
+    kEnding,         // the window ends, or another plan replaces it, at the next boundary
     kRanks,          // the ranks of a job collect the same steps, and cannot agree on one: the mode is static
   };
   Outcome outcome = Outcome::kAsked;
@@ -25,11 +25,11 @@ struct PauseVerdict {
 
 class PauseControl {
  public:
-  // Both outlive it.
+  // Both must outlive it.
   PauseControl(step::DataPlane* data_plane, PlanController* controller)
       : data_plane_(data_plane), controller_(controller) {}
 
-  // From the next boundary on the window in force collects nothing, keeping its count, or collects again.
+  // From the next boundary on the window in force collects nothing and keeps its count, or collects again.
   PauseVerdict Pause(bool pause);
   // The ranks have agreed on it.
   void OnAgreed(bool pause, int64_t at_step);

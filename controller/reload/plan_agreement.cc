@@ -11,7 +11,7 @@ namespace stepwatch::reload {
 namespace {
 
 constexpr std::chrono::milliseconds kVoteAfterFault{100};
-// For rows that other ranks still write when the last step is over.
+// Time for rows that other ranks still write when the last step is over.
 constexpr std::chrono::seconds kWriteTime{30};
 
 agree::Mode ModeOf(config::Coordination coordination) {
@@ -23,7 +23,7 @@ agree::Mode ModeOf(config::Coordination coordination) {
   return agree::Mode::kStrict;
 }
 
-// A step that is named holds for all ranks, and neither a pause nor a sampling is ever of one alone.
+// A change with a named step holds for all ranks, and pauses and samplings never concern one rank alone.
 agree::Mode ModeWithStep(config::Coordination coordination) {
   const agree::Mode mode = ModeOf(coordination);
   return mode == agree::Mode::kLocal ? agree::Mode::kBestEffort : mode;
@@ -39,7 +39,7 @@ std::string NameOf(agree::Deed deed) {
   return "";
 }
 
-// For the time of a commit.
+// Marks a proposal as committing for the life of this object.
 class Committing {
  public:
   Committing(const agree::Proposal** place, const agree::Proposal* proposal) : place_(place) { *place = proposal; }
@@ -138,7 +138,7 @@ void PlanAgreement::WakeAt(agree::Time time) {
 void PlanAgreement::Advance() {
   try {
     coordinator_->Advance();
-  } catch (...) {  // the loop reports it; the other ranks still need the vote of this one
+  } catch (...) {  // the loop reports it; the other ranks still need this rank's vote
     WakeAt(std::chrono::steady_clock::now() + kVoteAfterFault);
     throw;
   }
@@ -154,7 +154,7 @@ void PlanAgreement::Submit(std::unique_ptr<step::PendingPlan> plan, const Edit& 
 
 void PlanAgreement::SubmitAgain(std::unique_ptr<step::PendingPlan> plan, const Edit& edit) {
   if (waiting_.empty() && placed_) return Place(std::move(plan), *placed_);
-  if (coordinator_->defers()) DiscardWaiting(tickets_);  // it is of the same edit
+  if (coordinator_->defers()) DiscardWaiting(tickets_);  // it belongs to the same edit
   Propose(std::move(plan), edit);
 }
 
@@ -215,7 +215,7 @@ void PlanAgreement::Settle(const agree::Settled& settled) {
   if (settled.proposal.change.deed == agree::Deed::kSampling && !decision.commit && !settled.retries)
     return delegates_.samplings->OnSamplingRejected(decision);
   if (settled.proposal.change.deed != agree::Deed::kEdit) return;
-  // Without a vote the commit here may come later than the one for the job; it takes the plan that waits.
+  // Without a vote the local commit may come later than the job's; it applies the waiting plan.
   if (!settled.retries && !decision.commit) DiscardWaiting(settled.ticket);
   DiscardOlder(decision.commit ? settled.ticket : tickets_);
   if (settled.retries || decision.commit || settled.ticket != tickets_) return;
@@ -256,12 +256,12 @@ std::optional<agree::Decision> PlanAgreement::Build(const agree::Proposal& propo
     if (built.edit.intent == EditIntent::kRefused) return Cannot(rank_, built.edit.refusal.ToString());
     built_ = std::move(built);
     return std::nullopt;
-  } catch (const std::exception& error) {  // no memory, for the plan's ring perhaps
+  } catch (const std::exception& error) {  // no memory, perhaps for the plan's ring
     return Cannot(rank_, error.what());
   }
 }
 
-// Rank 0 has kept the id free. Without votes it does not matter.
+// Rank 0 has kept the id free. Without votes this does not matter.
 std::optional<agree::Decision> PlanAgreement::TrySampling(const agree::Proposal& proposal) {
   const PlanId id = delegates_.edits->next_plan_id();
   if (rank_ != 0 && proposal.change.mode == agree::Mode::kStrict && proposal.change.plan_id < id)
@@ -283,7 +283,7 @@ std::unique_ptr<step::PendingPlan> PlanAgreement::TakeBuilt(const std::shared_pt
   return std::move(built_->plan);
 }
 
-// The other ranks go over, so this one has to: a commit that fails for want of memory is tried until it succeeds.
+// The other ranks switch, so this one must too: a commit that fails for lack of memory is retried until it succeeds.
 void PlanAgreement::Commit(const agree::Proposal& proposal) {
   try {
     if (proposal.change.deed == agree::Deed::kSampling)
@@ -320,10 +320,10 @@ void PlanAgreement::CommitPause(const agree::Proposal& proposal) {
   if (late > 0) base::IgnoreExceptions([&] { ReportLate(proposal, late, 0); });
 }
 
-// As if these bytes had been seen in the file, with the step that was agreed on.
+// As if these bytes had been found in the file, with the agreed step.
 void PlanAgreement::CommitProposed(const agree::Proposal& proposal) {
   const PlanId id = IdFor(proposal);
-  // The model may have grown since the vote, or a call of this rank's program have used the id.
+  // The model may have grown since the vote, or a call of this rank's program may have used the id.
   const bool is_current =
       built_ && built_->number == proposal.number &&
       (built_->edit.intent != EditIntent::kRun || (built_->plan && built_->plan->plan().layout.plan_id == id));
@@ -361,7 +361,8 @@ void PlanAgreement::ReportLate(const agree::Proposal& proposal, int64_t steps, P
 
 void PlanAgreement::Discard(const agree::Proposal& proposal, const agree::Decision& decision) {
   if (built_ && built_->number == proposal.number) built_.reset();
-  // No client has requested a sampling, and the one in force stays: rank 0 reports if none is agreed on in the end.
+  // No client has requested a sampling, and the one in force stays: rank 0 reports it if the ranks agree on none in the
+  // end.
   if (proposal.change.deed != agree::Deed::kSampling) ReportDiscarded(proposal, decision);
   EndDoubt();
 }
@@ -390,7 +391,7 @@ void PlanAgreement::WriteBackWhenWritten(const WriteBack& action) {
                              [this] { WriteBackNow(); });
 }
 
-// The id by which all ranks know a window that is complete: on some of them a plan of their own may have carried it on.
+// The id by which all ranks identify a complete window: on some of them a plan of their own may have continued it.
 PlanId PlanAgreement::AgreedId(PlanId plan_id) const {
   return placed_ && placed_->change.plan_id != 0 ? placed_->change.plan_id : plan_id;
 }

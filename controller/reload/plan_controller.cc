@@ -87,7 +87,7 @@ void PlanController::PutInSlot(std::unique_ptr<step::PendingPlan>&& plan) {
   plans_.PutInSlot(std::move(plan));
 }
 
-// Calls that can throw come first: the state says that the plan waits in the slot if and only if it does.
+// Calls that can throw come first: the state shows a waiting plan if and only if there is one in the slot.
 void PlanController::PutContinuation(const Input& input, const Edit& edit, int64_t at_step) {
   plans_.SetSource(edit.compiled.plan->layout.plan_id, edit);
   output_->Prepare(*edit.compiled.plan);
@@ -112,7 +112,7 @@ void PlanController::Perform(const PublishPlan& action) {
   callbacks_.on_new_window(plan->plan());
   const Edit& source = plans_.Source(action.plan_id);
   if (mode_.agrees()) return agreement_->Submit(std::move(plan), source);
-  // In dynamic mode an edit accepted during step n holds from n + 1, or from the later step that it is for. In static
+  // In dynamic mode an edit accepted during step n holds from n + 1, or from the later step that it names. In static
   // mode it holds from the step about to begin.
   const int64_t next = data_plane_->running.number() + (mode_.dynamic ? 1 : 0);
   const int64_t at_step = std::max(next, source.at_step);
@@ -129,7 +129,7 @@ void PlanController::Perform(const RepublishPlan& action) {
   agreement_->SubmitAgain(std::move(plan), plans_.Source(action.plan_id));
 }
 
-// The step thread waits for this plan, and takes it with the answer.
+// The step thread waits for this plan, and receives it with the answer.
 void PlanController::Perform(const ContinueWindow& action) {
   const Edit& source = plans_.Source(action.plan_id);
   IgnoreExceptions([&] { reports_->Warn(source.compiled.warnings); });
@@ -137,7 +137,7 @@ void PlanController::Perform(const ContinueWindow& action) {
   reports_->ReportArmed(*source.compiled.plan, &source, ", the window goes on");
 }
 
-// A limit concerns this rank alone: the stop waits for no agreement, and the other ranks go on.
+// A limit concerns this rank alone: the stop needs no agreement, and the other ranks continue.
 void PlanController::Perform(const PublishStop& action) {
   auto stop = std::make_unique<step::PendingPlan>(step::Stop{action.reason});
   stop->at_step = data_plane_->running.number() + 1;

@@ -1,5 +1,5 @@
 // Feeds the reload state machine and performs its decisions about plans: compiled plans become pending plans, which
-// wait in the slot of the step thread, at once or when the ranks of the job have agreed. Loop thread only.
+// wait in the slot of the step thread, at once or once the ranks of the job have agreed. Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +24,25 @@ class PlanController {
   // Calls of the other parts of the loop. Only `on_not_begun` and `write_back` may throw.
   struct Callbacks {
     std::function<void()> on_seen;                             // new bytes
-    std::function<void()> on_not_begun;                        // they ask for a window that was done before
+    std::function<void()> on_not_begun;                        // they request a window that was done before
     std::function<void(const plan::Plan&)> on_new_window;      // its plan is about to be submitted
     std::function<void(const step::PendingPlan&)> on_placing;  // it is about to be put into the slot
     std::function<void(const WriteBack&)> write_back;
     std::function<void()> on_fed;  // the actions of an input were performed
   };
 
-  // The pointers and the options outlive the controller.
+  // The pointers and the options must outlive the controller.
   PlanController(const Options& options, RunMode mode, step::DataPlane* data_plane, drain::Drain* drain,
                  EditReporter* reports, RowOutput* output, Callbacks callbacks);
 
-  // Takes the input in, and performs what follows. A throw leaves the state as it was.
+  // Feeds the input to the machine and performs its actions. A throw leaves the state unchanged.
   void Feed(const Input& input);
-  // Feeds that the step thread has begun a plan, if it has and the drain has not reported that yet.
+  // If the step thread has begun a plan and the drain has not reported that yet, feeds it to the machine.
   void FeedBegun();
 
   RunMode mode() const { return mode_; }
   const MachineState& state() const { return state_; }
-  // The edit that the bytes seen last became.
+  // The edit made from the bytes that were seen last.
   const Edit& current() const { return current_; }
   Edit* mutable_current() { return &current_; }
   PlanRegistry& plans() { return plans_; }
@@ -55,15 +55,15 @@ class PlanController {
   void SetAttached() { is_attached_ = true; }
   // The armed plan waits for a step later than the next.
   bool ArmedWaits() const;
-  // The step that the plan waits for, or began with; -1: unknown, or the ranks have not agreed on one.
+  // The step for which the plan waits, or with which it began; -1: unknown, or the ranks have not agreed on one.
   int64_t StepOf(PlanId plan_id) const;
 
-  // A plan or a stop waits in the slot from now on, for its at_step. Takes it unless it throws.
+  // A plan or a stop waits in the slot from now on, for its at_step. Takes ownership unless it throws.
   void PutInSlot(std::unique_ptr<step::PendingPlan>&& plan);
-  // A plan of this edit, which continues the window by this input, waits in the slot. `at_step` 0: no boundary is too
-  // early, so the step thread never puts it back.
+  // A plan of this edit, which continues the window by this input, waits in the slot. `at_step` 0: the earliest
+  // boundary, so the step thread never puts it back.
   void PutContinuation(const Input& input, const Edit& edit, int64_t at_step);
-  // The plan that the input fed last has made to continue the window; null: none.
+  // The plan that the last input has made to continue the window; null: none.
   std::unique_ptr<step::PendingPlan> TakeContinuation() { return std::move(continuation_); }
 
  private:
@@ -89,7 +89,7 @@ class PlanController {
   struct {
     PlanId plan_id = 0;
     int64_t at_step = -1;
-  } in_slot_;  // the newest that was put there
+  } in_slot_;  // the newest one that was put there
   bool is_attached_ = false;
 };
 

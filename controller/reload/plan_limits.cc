@@ -11,8 +11,8 @@
 namespace stepwatch::reload {
 namespace {
 
-// The memory is shared by two rings, as an old and a new plan have them at a swap, by frames that are not complete, and
-// by frames that wait for a sink.
+// Two rings share the memory, as an old and a new plan have them at a swap, with incomplete frames and frames that wait
+// for a sink.
 constexpr uint64_t kQueueShares = 4;
 
 std::string NamesOf(const std::vector<OutputFormat>& formats) {

@@ -1,4 +1,4 @@
-// Checks a plan against the limits of the run (Options::limits). Pure but for the used bytes of the disk.
+// Checks a plan against the limits of the run (Options::limits). Pure except for the used bytes of the disk.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ namespace stepwatch::reload {
 
 class PlanLimits {
  public:
-  // `options` normalised. The storage outlives the limits; null: it has none.
+  // `options` must be normalised. The storage must outlive the limits; null: no storage.
   PlanLimits(const Options& options, output::RunStorage* storage)
       : limits_(options.limits), micro_batches_(options.grad_acc_steps), storage_(storage) {}
 
-  // Ok, or which limit keeps the plan from running, its need, and the accepted values.
+  // Ok, or the limit that rejects the plan, the plan's need, and the accepted values.
   Status Check(const plan::Plan& plan) const;
   // "this run has written 9.1 GiB of the 10.0 GiB that it may (…)"
   std::string DiskText() const;
@@ -36,8 +36,8 @@ class PlanLimits {
   output::RunStorage* const storage_;
 };
 
-// Bounds the memory of one ring, and of rows that wait for one of its receivers, so that the sum stays within
-// Limits::queue_bytes_max. Keeps lower bounds of the options.
+// Limits the memory of one ring, and of rows that wait for one sink, so that the sum stays within
+// Limits::queue_bytes_max. Keeps lower limits of the options.
 void BoundQueues(Options* options);
 
 }  // namespace stepwatch::reload

@@ -1,5 +1,5 @@
-// The plans that are published and not over: the edit of each, the pending plan for the step thread, and the
-// slot in which the newest waits. Loop thread only.
+// The plans that are published and not over: the edit of each, the pending plan for the step thread, and the slot in
+// which the newest waits. Loop thread only.
 #pragma once
 
 #include <functional>
@@ -18,13 +18,13 @@ namespace stepwatch::reload {
 
 class PlanRegistry {
  public:
-  // `on_replaced` is called for each plan that a newer one replaced in the slot; it does not throw. The options, the
-  // data plane and the drain outlive the registry.
+  // `on_replaced` is called for each plan that a newer one has replaced in the slot; it must not throw. The options,
+  // the data plane and the drain must outlive the registry.
   PlanRegistry(const Options& options, bool dynamic, step::DataPlane* data_plane, drain::Drain* drain,
                std::function<void(PlanId)> on_replaced);
 
   const Edit& Source(PlanId plan_id) const { return sources_.at(plan_id); }
-  // Null: it is over.
+  // Null: the plan is over.
   const Edit* Find(PlanId plan_id) const {
     const auto source = sources_.find(plan_id);
     return source == sources_.end() ? nullptr : &source->second;
@@ -34,14 +34,14 @@ class PlanRegistry {
   void SetSource(PlanId plan_id, const Edit& edit) { sources_.insert_or_assign(plan_id, edit); }
   void DiscardOldSources(const MachineState& state);
 
-  // Begins a window that no rank but this one decides on.
+  // Begins a window that this rank decides on alone.
   std::unique_ptr<step::PendingPlan> MakeWindow(std::shared_ptr<const plan::Plan> plan) const;
   // Continues the window in force.
   std::unique_ptr<step::PendingPlan> MakeContinuation(std::shared_ptr<const plan::Plan> plan) const;
 
-  // A plan or a stop waits in the slot from now on, for its at_step. Takes it.
+  // A plan or a stop waits in the slot from now on, for its at_step. Takes ownership.
   void PutInSlot(std::unique_ptr<step::PendingPlan> plan) noexcept;
-  // Frees plans that the step thread has found replaced, or is done with.
+  // Frees plans that the step thread has found replaced, or has finished with.
   void TidySlot() noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// Loads edits of the config file into a running job: makes the parts that look at the file, steer the plans, agree with
-// the other ranks and report, and connects them. All of it runs on the loop thread.
+// Loads edits of the config file into a running job: makes the parts that look at the file, control the plans, agree
+// with the other ranks and report, and connects them. Runs on the loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -50,24 +50,24 @@ class Reloader {
     step::DataPlane* data_plane = nullptr;
     drain::Drain* drain = nullptr;
     drain::StatusBoard* board = nullptr;
-    base::IoExecutor* io = nullptr;         // touches the config
-    base::IoExecutor* output_io = nullptr;  // touches the files beside the rows
+    base::IoExecutor* io = nullptr;         // works on the config
+    base::IoExecutor* output_io = nullptr;  // works on the files beside the rows
     output::RunStorage* storage = nullptr;  // where the output goes
     base::FileSystem* files = &base::FileSystem::Real();
-    agree::QuestionHost* question_host = nullptr;  // outlives the reloader; null: the ranks ask each other nothing
-    std::function<void()> on_change = nullptr;     // View has changed, and no event reports it
+    agree::QuestionHost* question_host = nullptr;  // must outlive this; null: no questions between ranks
+    std::function<void()> on_change = nullptr;     // the view has changed, and no event reports it
   };
 
-  // `options` normalised; `dynamic` decided. `emit` receives every event, on the loop thread.
+  // `options` must be normalised, and `dynamic` decided. `emit` receives every event, on the loop thread.
   Reloader(const Options& options, bool dynamic, const Dependencies& dependencies, std::function<void(Event)> emit);
 
   // The model is known, or has grown. Static mode: publishes the plan for the step about to begin. Dynamic mode: starts
   // watching with a look; a plan that it finds is published for the next boundary. Fails only in static mode. The step
   // thread waits for this call, and for those of the replanner.
   Replanned Attach(SiteIndex sites);
-  // Joins the ranks of a job that has a store. In dynamic mode Attach does it.
+  // Joins the ranks of a job with a store. In dynamic mode Attach does this.
   void JoinRanks();
-  // Begins a look. Its outcome is known when settled() is true; until then the file is read or written back, or the
+  // Begins a look. Its result is known once settled() is true; until then the file is read or written back, or the
   // ranks of the job decide on its content.
   void Refresh();
   // Reads the posts of the drain.
@@ -77,15 +77,15 @@ class Reloader {
   void StopWatching();
 
   bool settled() const { return looked() && !controller_.undecided() && recorded() && !file_.writer().busy(); }
-  // The looks that Attach and Refresh have begun are over, and it is known where the output goes and whether an earlier
-  // start of the job has done what was found.
+  // True if the looks of Attach and Refresh are over, and it is known where the output goes and whether an earlier
+  // start of the job has done the window found.
   bool looked() const;
   // No file operation is pending except reads of the config.
   bool written() const { return file_.idle() && output_work_.idle() && journal_.settled(); }
-  // The end of every plan that has ended is written down, and acted upon.
+  // True if the end of every ended plan is recorded and has been acted upon.
   bool recorded() const { return journal_.settled(); }
   bool knows_run_id() const { return !agreement_ || agreement_->knows_run_id(); }
-  // The step for which an edit is proposed that is not decided on; -1: none. Any thread.
+  // The step proposed for an undecided edit; -1: none. Any thread.
   int64_t proposed_step() const { return agreement_ ? agreement_->proposed_step() : -1; }
   RunState state() const;
   ReloadView View();
@@ -98,7 +98,7 @@ class Reloader {
   Resampler& resampler() { return resampler_; }
   const EditReporter& reports() const { return reports_; }
   journal::RunJournal& journal() { return journal_; }
-  // Work on the files beside the rows, in turn with the writes there.
+  // Runs work on the files beside the rows, in turn with the writes there.
   journal::FileQueue& output_work() { return output_work_; }
   // Null: no other ranks, or no questions between them.
   agree::Questions* questions() const { return agreement_ ? agreement_->questions() : nullptr; }
@@ -110,7 +110,7 @@ class Reloader {
   const PlanLimits limits_;
   EditPipeline pipeline_;
   std::string run_id_;
-  watch::Timer board_timer_;  // of an entry that found no memory
+  watch::Timer board_timer_;  // for an entry that found no memory
   journal::FileQueue output_work_;
   journal::EditHistory history_;
   journal::RunJournal journal_;

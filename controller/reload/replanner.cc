@@ -31,7 +31,7 @@ PlanId Replanner::InForce() const {
   return std::max(state_.window->plan_id, state_.window->continuation);
 }
 
-// At the boundary at which a plan that continues the window would begin, an edit begins.
+// At the boundary at which the continuation of the window would begin, an edit begins.
 bool Replanner::IsAboutToBeReplaced() const {
   return state_.armed && !controller_->ArmedWaits() && data_plane_->running.observed() && !controller_->mode().agrees();
 }
@@ -47,7 +47,7 @@ Replanned Replanner::OnGrown() {
     moved = std::make_unique<step::MovedHooks>();
     moved->layout = plan::MovedLayout(plan.layout, *running.sites, pipeline_->sites());
     moved->requests = plan.requests;
-    // Half a step's, under the names of other modules: the next plan asks again.
+    // The structure of half a step, under the names of other modules, is useless: the next plan requests it again.
     moved->requests.structure = moved->requests.exit_after_structure = moved->requests.stacks = false;
     moved->requests.module_names.clear();
   }
@@ -55,7 +55,7 @@ Replanned Replanner::OnGrown() {
   Replanned replanned =
       Replan(IsAboutToBeReplaced() ? Change() : CompileAnew, CompileAnew, OverLimit::kAllowed, &over_limit);
   replanned.moved_hooks = std::move(moved);
-  if (!over_limit.ok()) {  // the model has grown all the same: the window ends in good order, on its new sites
+  if (!over_limit.ok()) {  // the model has grown nevertheless: the window ends in order, on its new sites
     reports_->Emit(EventKind::kLimited, over_limit.message() + "; the model has grown, and the collection ends");
     controller_->Feed(LimitReached{});
   }

@@ -1,6 +1,6 @@
 // Compiles plans again although the file has not changed: the model has grown, or the program has changed the config in
-// force. The step thread waits meanwhile, so what it has applied and ended is exact, and the drain may not have
-// reported it yet. Loop thread only.
+// force. The step thread waits meanwhile, so the plans that it has applied and ended are known exactly, though the
+// drain may not have reported them yet. Loop thread only.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace stepwatch::reload {
 
-// The result of a call of the step thread between two edits; for the step thread to apply.
+// The result of a call of the step thread between two edits; the step thread applies it.
 struct Replanned {
   Status status;
   std::unique_ptr<step::PendingPlan> continuation;      // continues the window in force; null: no change
@@ -30,7 +30,7 @@ struct Replanned {
 
 class Replanner {
  public:
-  // All of them outlive the replanner.
+  // All of them must outlive the replanner.
   struct Dependencies {
     step::DataPlane* data_plane = nullptr;
     PlanController* controller = nullptr;
@@ -42,17 +42,17 @@ class Replanner {
 
   explicit Replanner(const Dependencies& dependencies);
 
-  // The pipeline has the sites of a model that has grown.
+  // Gives the pipeline the sites of a model that has grown.
   Replanned OnGrown();
   // See Monitor::Amend.
   Replanned Amend(const Amendment& amendment);
-  // The step thread does not take this: it has stopped waiting.
+  // The step thread has stopped waiting, and does not apply this.
   void Discard(const Replanned& replanned);
 
  private:
-  // Changes a config; false: it is as wanted. Empty: the plan is left as it is.
+  // Changes a config; false: it needs no change. Empty: the plan stays as it is.
   using Change = std::function<bool(config::Config*)>;
-  // A plan that goes beyond a limit of the run is refused or allowed; `over_limit` has the limit.
+  // Whether a plan that exceeds a limit of the run is refused or allowed; `over_limit` has the limit.
   enum class OverLimit : uint8_t { kRefused, kAllowed };
 
   // The newest plan of the window in force: one that continues it may still wait for the boundary. 0: none.

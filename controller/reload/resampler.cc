@@ -12,7 +12,7 @@ namespace {
 
 using base::IgnoreExceptions;
 
-// A rank that proposes nothing by then counts as missing.
+// A rank without a proposal by then counts as missing.
 constexpr std::chrono::milliseconds kAnswerTime{2000};
 
 // The ranks of a job collect the same steps.
@@ -56,7 +56,7 @@ void Resampler::OnMeasured() {
   ArmAgreed();
 }
 
-// The plan is the one in force, and no other is on its way to the step thread.
+// True if the plan is in force, and no other is on its way to the step thread.
 bool Resampler::MayResample(PlanId plan_id) const {
   return state_.window && state_.window->plan_id == plan_id && state_.window->continuation == 0 && !state_.armed &&
          !state_.stopping && state_.published.empty() && data_plane_->plans.plan_id() == plan_id && !agreed_ &&
@@ -69,7 +69,7 @@ void Resampler::Resample(PlanId plan_id, const budget::SamplingGovernor::Decisio
   edit.sampling = decision.sampling;
   const PlanId id = state_.next_plan_id;
   if (!pipeline_->Compile(&edit, id)) return;
-  edit.compiled.warnings.clear();  // they are reported already
+  edit.compiled.warnings.clear();  // already reported
   controller_->PutContinuation(Recompiled{}, edit, 0);
   in_slot_ = id;
   budget_.Follow(decision, *before.compiled.plan);
@@ -78,7 +78,7 @@ void Resampler::Resample(PlanId plan_id, const budget::SamplingGovernor::Decisio
   IgnoreExceptions([&] { reports_->Emit(EventKind::kNote, text, id); });
 }
 
-// A plan that is no longer in the slot has begun, or its window has ended at the boundary at which it was to begin: the
+// A plan that is no longer in the slot has begun, or its window has ended at the boundary at which it was to begin; the
 // drain reports which.
 void Resampler::Withdraw() {
   if (in_slot_ == 0) return;
@@ -164,11 +164,11 @@ Status Resampler::TrySampling(const agree::Change& change) {
   if (!edit.parsed.value().config.own.budget) return Status(StatusCode::kInvalid, "its config has no budget");
   edit.sampling = decision->decision.sampling;
   if (!pipeline_->Compile(&edit, state_.next_plan_id)) return edit.refusal;
-  (void)plans_.MakeContinuation(edit.compiled.plan);  // there is memory for it
+  (void)plans_.MakeContinuation(edit.compiled.plan);  // checks that there is memory for it
   return Status();
 }
 
-// Where edits are taken at a step of each rank's own, the window may not have begun.
+// If each rank applies edits at a step of its own, the window may not have begun.
 void Resampler::OnSamplingAgreed(const agree::Change& change, int64_t at_step) {
   pace_.BeginAnew();
   const std::optional<budget::JobDecision> decision = budget::JobDecisionFrom(change.bytes);
@@ -211,7 +211,7 @@ void Resampler::ArmAgreed() {
     return reports_->Emit(EventKind::kDegraded,
                           "the sampling that the ranks have agreed on cannot be applied on this rank: " + why);
   }
-  edit.compiled.warnings.clear();  // they are reported already
+  edit.compiled.warnings.clear();  // already reported
   const budget::SamplingGovernor::Decision& decision = agreed_->decision.decision;
   const std::string text = fmt::format("{}; the cost on rank {} is decisive, and all ranks follow from step {} on",
                                        budget::BudgetKeeper::TextOf(decision, *before.compiled.plan),

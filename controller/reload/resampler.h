@@ -1,4 +1,4 @@
-// Keeps the budget: has the window in force go on with another sampling, under a plan that is compiled again from the
+// Keeps the budget: continues the window in force with another sampling, under a plan that is compiled again from the
 // same bytes and waits in the slot like any other.
 //
 // Loop thread only. In a job of one process any newer change takes that plan out of the slot first. The ranks of a job
@@ -27,7 +27,7 @@ namespace stepwatch::reload {
 
 class Resampler final : public PlanAgreement::Samplings {
  public:
-  // All of them outlive the resampler.
+  // All of them must outlive the resampler.
   struct Dependencies {
     step::DataPlane* data_plane = nullptr;
     drain::StatusBoard* board = nullptr;
@@ -37,20 +37,20 @@ class Resampler final : public PlanAgreement::Samplings {
     EditReporter* reports = nullptr;
   };
 
-  // `can_ask`: the ranks of the job can ask each other.
+  // `can_ask`: the ranks of the job can send each other questions.
   Resampler(const Options& options, RunMode mode, bool can_ask, const Dependencies& dependencies);
 
-  // Reads the measurements of the drain, and changes the sampling if the budget needs it.
+  // Reads the measurements of the drain, and changes the sampling if the budget requires it.
   void OnMeasured();
-  // A plan of the budget that waits in the slot does not begin, if it has not yet.
+  // Withdraws a plan of the budget that waits in the slot and has not begun.
   void Withdraw();
-  // A newer edit comes. In a job whose ranks agree the plan stays.
+  // A newer edit has come. In a job whose ranks agree the plan stays.
   void OnNewEdit();
-  // The collection ends: the ranks' decision is dropped as well.
+  // The collection ends: also drops the ranks' decision.
   void Drop();
-  // The plan of the ranks' decision waits in the slot, or does as soon as no other plan continues the window.
+  // The plan of the ranks' decision waits in the slot, or will as soon as no other plan continues the window.
   void ArmAgreed();
-  // This rank's proposal for the budget of its window. Rank 0 asks for it.
+  // This rank's proposal for the budget of its window, requested by rank 0.
   budget::BudgetProposal Propose(const budget::BudgetQuestion& question);
   std::optional<budget::BudgetView> View(const plan::Plan& plan) const { return budget_.View(plan); }
   // The plan of a new window is about to be submitted.
@@ -70,19 +70,19 @@ class Resampler final : public PlanAgreement::Samplings {
   struct AgreedSampling {
     budget::JobDecision decision;
     PlanId window = 0;   // the plan that began the window
-    PlanId plan_id = 0;  // that all ranks had free
+    PlanId plan_id = 0;  // free on all ranks
     int64_t at_step = 0;
-    PlanId armed = 0;          // the newest plan that was made of it
-    bool is_followed = false;  // by the governor
+    PlanId armed = 0;          // the newest plan made from it
+    bool is_followed = false;  // the governor follows it
   };
 
-  // The plan is the one in force, and no other is on its way to the step thread.
+  // True if the plan is in force, and no other is on its way to the step thread.
   bool MayResample(PlanId plan_id) const;
   void Resample(PlanId plan_id, const budget::SamplingGovernor::Decision& decision);
-  // Rank 0: asks all ranks if it is time, for this plan.
+  // Rank 0: sends the question to all ranks if it is due, for this plan.
   void AskForProposals(PlanId plan_id);
   void OnProposals(PlanId plan_id, const std::vector<agree::RankAnswer>& answers);
-  // The window that came from these bytes, unless it is about to end; null: there is none.
+  // The window that came from these bytes, unless it is about to end; null: none.
   const MachinePlan* WindowFrom(const std::string& sha256) const;
   PlanId IdForAgreed() const;
   void ReportAgreed(const std::string& text, bool is_first);
@@ -98,7 +98,7 @@ class Resampler final : public PlanAgreement::Samplings {
   EditReporter* const reports_;
   budget::BudgetKeeper budget_;
   budget::AskingPace pace_;
-  PlanId in_slot_ = 0;  // the newest plan of the budget that was put there; 0: a newer change came
+  PlanId in_slot_ = 0;  // the newest plan of the budget in the slot; 0: a newer change came
   std::optional<AgreedSampling> agreed_;
   bool is_stopped_ = false;
 };

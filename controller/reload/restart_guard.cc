@@ -50,7 +50,7 @@ bool RestartGuard::IsOnce() const {
   return edit.parsed.ok() && edit.parsed.value().config.own.on_restart == config::OnRestart::kOnce;
 }
 
-// Rank 0 alone looks, and the other ranks begin only its proposals. Ranks that share no store would each go by the
+// Rank 0 alone checks, and the other ranks begin only its proposals. Ranks that share no store would each use the
 // histories on their own disk.
 std::string RestartGuard::WhyNotRemembered() const {
   const RunMode mode = controller_->mode();
@@ -107,7 +107,7 @@ void RestartGuard::ReadHistories() {
   reading_ = reading;
 }
 
-// The model may have grown meanwhile, so the plan is compiled anew.
+// The model may have grown meanwhile, so the plan is compiled again.
 void RestartGuard::OnHistories(const Result<std::optional<output::HistoryLine>>& done) try {
   const bool is_begun_anyway = reading_->is_begun_anyway;
   reading_.reset();

@@ -20,16 +20,16 @@ struct RotationVerdict {
     kNotCollecting,  // no window is in force: the files of the last one are closed, or about to be
   };
   Outcome outcome = Outcome::kAsked;
-  int64_t segment = 0;  // that is to begin
+  int64_t segment = 0;  // the segment that is to begin
 };
 
 class Rotation {
  public:
-  // The pointers outlive it.
+  // The pointers must outlive it.
   Rotation(step::DataPlane* data_plane, PlanController* controller, journal::RunJournal* journal, EditReporter* reports)
       : data_plane_(data_plane), controller_(controller), journal_(journal), reports_(reports) {}
 
-  // Closes the files at the next boundary. It is done when segment().segment is that of the verdict.
+  // Closes the files at the next boundary. Complete when segment().segment is that of the result.
   RotationVerdict Rotate();
   // The drain has begun it.
   void OnSegment(const drain::SegmentBegun& begun);

@@ -1,4 +1,4 @@
-// Where rows go: the sinks of a run, which are made when the first plan needs them. Loop thread only.
+// The destination of rows: the sinks of a run, which are made when the first plan needs them. Loop thread only.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace stepwatch::reload {
 
 class RowOutput {
  public:
-  // All of them outlive the output.
+  // All of them must outlive the output.
   RowOutput(const Options& options, output::RunStorage* storage, drain::Drain* drain, journal::RunJournal* journal)
       : options_(options), storage_(storage), drain_(drain), journal_(journal) {}
 

@@ -1,4 +1,4 @@
-// How a run is steered: facts of its options that never change.
+// The mode of a run: facts of its options that never change.
 #pragma once
 
 #include "stepwatch/options.h"

@@ -106,7 +106,7 @@ class ConfigEdit {
   base::UniqueFd file_;
   std::string base_;
   std::string ours_;
-  std::optional<EditTurn> turn_;  // taken once everything slow is done
+  std::optional<EditTurn> turn_;  // set after all slow work is done
   WriteBackResult result_;
 };
 
@@ -164,7 +164,7 @@ WriteBackResult ConfigEdit::ReplaceBy(TemporaryFile ours) {
   result_.method = "exchange";
   turn_.emplace(files_, base::DirectoryOf(target_));
   if (const int error = NameDisplaced(files_, target_, Texts(), &ours.path)) return WithoutTemporaryFile(ours, error);
-  // Writing the temporary file takes milliseconds; a save during that time is left untouched.
+  // Writing the temporary file takes milliseconds; a save during that time stays untouched.
   if (Inspect(files_, target_).bytes != base_) {
     RemoveOurs(files_, ours.path);
     return Edited();
@@ -181,7 +181,7 @@ WriteBackResult ConfigEdit::ReplaceBy(TemporaryFile ours) {
   return WithoutTemporaryFile(ours, exchange.error);
 }
 
-// The old file gets a second name first, since the rename takes its own.
+// The old file gets a second name first, since the rename replaces its own.
 WriteBackResult ConfigEdit::ReplaceByRename(const TemporaryFile& ours) {
   result_.method = "rename";
   base::UniqueFd fd;

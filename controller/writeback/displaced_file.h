@@ -69,7 +69,7 @@ class DisplacedFile {
   static Finding LookAgain(Clock::time_point now) { return LookAgain(now, Finding()); }
   static Finding LookAgain(Clock::time_point now, Finding finding);
   bool HasWriter() const;
-  int Locate(const std::string& path, bool* is_there) const;  // an errno, if that is unknown
+  int Locate(const std::string& path, bool* is_there) const;  // an errno if that is unknown
   bool IsAt(const std::string& path) const;
   bool IsNewerThanTarget() const;
   // Puts the edit into the config's place, or keeps it as a conflict file if the config was edited since then.

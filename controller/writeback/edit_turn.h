@@ -1,7 +1,7 @@
 // Serialises config changes by Stepwatch processes (monitors and `stepwatch`) in one directory.
 //
 // Holds a lock (flock(2)) on the directory, which leaves no file behind and does not affect other programs. After a
-// timeout the change goes on without the lock: edits of others are still detected; only two Stepwatch changes within
+// timeout the change continues without the lock: edits of others are still detected; only two Stepwatch changes within
 // the same microseconds could then overwrite each other, where names cannot be exchanged. Blocking.
 #pragma once
 

@@ -48,7 +48,7 @@ struct Version {
   bool operator==(const Version&) const = default;
 };
 
-// Never fails: an unreadable file gives a version without bytes.
+// Never fails: the version of an unreadable file has no bytes.
 Version Inspect(base::FileSystem& files, const std::string& path);
 
 // Uses ctime, which a rename updates. An `age` of 0: always true.

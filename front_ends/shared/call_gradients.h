@@ -1,12 +1,12 @@
-// The gradients that flow back through one call of a module, and their rows: of its inputs, through this module alone,
-// and of its outputs.
+// The gradients that flow back through one call of a module, and their rows: those of its inputs, through this module
+// alone, and those of its outputs.
 //
-// Hooks in the graph share one of these and bring the gradients one by one, on the threads of the backward pass. It
-// holds no tensor of the graph, which a hook would then keep alive for ever; only sums of gradients on their way.
+// Hooks in the graph share one of these and deliver the gradients one by one, on the threads of the backward pass. It
+// holds no tensor of the graph, which a hook would then keep alive forever, only sums of gradients in transit.
 //
-// `Tensors` names the front end's tensors and what is done with them:
-//   Context         what its hooks share: step, generation, Collecting, Observe, AddAnswered, and a Guarded beside it
-//   Handle, Given   a tensor or none, owned; the same as a hook is handed it
+// `Tensors` has the front end's tensor types and operations:
+//   Context         state its hooks share: step, generation, Collecting, Observe, AddAnswered, and a Guarded beside it
+//   Handle, Given   a tensor or none, owned; the same as passed to a hook
 //   Mutex           orders the threads of a backward pass
 //   IsNone(given), Detach(given), Add(handle, handle), Give(handle), Describe(context, given)
 #pragma once
@@ -28,7 +28,7 @@
 
 namespace stepwatch::front_end {
 
-// Calls of one step that are looked at again at its end; a program may never end a step.
+// Limit of calls in one step that are processed again at its end; a program may never end a step.
 inline constexpr size_t kAnsweredMax = size_t{1} << 18;
 
 template <class Tensors>
@@ -49,23 +49,23 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
 
   void ExpectInput(uint16_t element) { inputs_.emplace_back(element); }
   void ExpectOutput(uint16_t element) { outputs_.emplace_back(element); }
-  // One more part of the gradient of an input: that of one node that takes it.
+  // Adds one more part of the gradient of an input: that of one node that uses it.
   void ExpectPartOfInput(uint16_t element) { ExpectPart(&inputs_, element); }
-  // The input, or the output, expected last carries a hook, which brings its gradient if one comes.
+  // The input or output expected last has a hook, which delivers its gradient if there is one.
   void LastInputIsWatched() { inputs_.back().watched = true; }
   void LastOutputIsWatched() { outputs_.back().watched = true; }
-  // Its gradient, if nothing uses it while another input has one.
+  // Its gradient, if it is unused while another input has one.
   void LastInputHasZeros(const TensorView& zeros) { inputs_.back().zeros = zeros; }
   void Describe(std::shared_ptr<StructureRecorder> structure, int entry) {
     structure_ = std::move(structure);
     structure_entry_ = entry;
   }
 
-  // --- called by hooks; the gradient may be none ---
+  // --- called by hooks; the gradient may be missing ---
 
   void OnInput(uint16_t element, Given gradient) noexcept { On(sites_.input_grad, &inputs_, element, gradient); }
   void OnOutput(uint16_t element, Given gradient) noexcept { On(sites_.output_grad, &outputs_, element, gradient); }
-  // Parts are added in the order in which they come, as autograd does.
+  // Adds parts in the order in which they arrive, as autograd does.
   void OnPartOfInput(uint16_t element, Given gradient) noexcept {
     Guarded(*context_, "the hook of a part of a gradient", [&] {
       Element* const expected = Find(&inputs_, element);
@@ -74,7 +74,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
       Handle sum{};
       {
         const Lock lock(mutex_);
-        // A second walk of the graph that asks for other gradients of the node: autograd.grad for the weights alone.
+        // A second walk of the graph for other gradients of the node: autograd.grad for the weights alone.
         if (expected->seen && Tensors::IsNone(gradient)) return;
         if (expected->parts > 1) {
           AddPart(expected, gradient);
@@ -86,8 +86,8 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
     });
   }
 
-  // Whether its step is over, or the plan for which it was made: a graph may be walked in a later step, or again after
-  // a change of plan, and what comes for it then has no row.
+  // True if its step, or the plan for which it was made, is over: a graph may be walked in a later step, or again after
+  // a change of plan, and such gradients have no row.
   bool is_over() const {
     return context_->Collecting() == nullptr || context_->generation != generation_ || context_->step != step_;
   }
@@ -96,14 +96,14 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
 
   // --- if any gradient has come ---
 
-  // In the middle of a step: gives the rows of inputs and outputs that cannot have a gradient.
+  // In mid-step: adds the rows of inputs and outputs that cannot have a gradient.
   void TellUnwatched() noexcept {
     Guarded(*context_, "reporting the gradients that a call cannot have", [&] {
       if (!is_over()) FinishSides(/*step_ends=*/false);
     });
   }
-  // At the end of the step: adds up what has come of inputs whose other nodes the backward pass did not reach, and
-  // gives the rows of all whose gradient has not come.
+  // At the end of the step: adds up the parts of inputs whose other nodes the backward pass did not reach, and adds the
+  // rows of all elements without a gradient.
   void Finish() noexcept {
     Guarded(*context_, "closing the gradients of a call", [&] {
       if (is_over()) return;
@@ -111,7 +111,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
       FinishSides(/*step_ends=*/true);
     });
   }
-  // Before the structure is written: what has not come by then.
+  // Before the structure is written: completes it with the gradients so far.
   void CompleteStructure() noexcept {
     Guarded(*context_, "closing the structure of a call", [&] {
       AddUpParts();
@@ -128,15 +128,15 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
     uint16_t element;
     bool watched = false;
     bool seen = false;
-    bool told = false;                // it has the row of a gradient that does not come
-    std::optional<TensorView> zeros;  // its gradient if nothing uses it
-    uint32_t parts = 0;               // nodes of the call that take it
-    uint32_t come = 0;                // how many have given their part
-    Handle sum{};                     // of what they gave
+    bool told = false;                // it has the row for a missing gradient
+    std::optional<TensorView> zeros;  // its gradient if it is unused
+    uint32_t parts = 0;               // nodes of the call that use it
+    uint32_t come = 0;                // nodes that have delivered their part
+    Handle sum{};                     // of these parts
   };
 
-  // They are expected in the order of their numbers. An only positional argument has none, but keyword arguments beside
-  // it have.
+  // They are expected in the order of their numbers. A single positional argument has no number, but keyword arguments
+  // beside it have.
   static Element* Find(std::vector<Element>* elements, uint16_t element) {
     const auto place_of = [](uint16_t number) { return number == kNoElement ? 0 : number; };
     const auto is_before = [&](const Element& each, int place) { return place_of(each.element) < place; };
@@ -202,7 +202,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
     }
   }
 
-  // No more parts will come: the other nodes that take the input were not reached.
+  // No more parts will come: the other nodes that use the input were not reached.
   void AddUpParts() {
     for (Element& expected : inputs_) {
       Handle sum{};
@@ -223,8 +223,8 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
     FinishSide(*recorder, &outputs_, sites_.output_grad, step_ends);
   }
 
-  // Before the step ends only what cannot change is told: an element without a hook, once it is clear whether its row
-  // is one of zeros.
+  // Before the end of the step only final results are reported: an element without a hook, once it is known whether its
+  // row is one of zeros.
   void FinishSide(Recorder& recorder, std::vector<Element>* elements, SiteId site, bool step_ends) {
     const bool any_seen = AnySeen(*elements);
     for (Element& expected : *elements) {
@@ -266,7 +266,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
   int structure_entry_ = -1;
   std::vector<Element> inputs_;
   std::atomic<bool> answered_{false};
-  typename Tensors::Mutex mutex_;  // guards what comes of elements: seen, told, come and sum
+  typename Tensors::Mutex mutex_;  // guards the state of elements: seen, told, come and sum
 };
 
 }  // namespace stepwatch::front_end

@@ -37,7 +37,7 @@ std::string Demangled(const char* name) {
   return found;
 }
 
-// Returns the functions of the thread's stack, innermost first. A function without a name is given as its library and
+// Returns the functions of the thread's stack, innermost first. A function without a name is shown as its library and
 // offset, which are equal on every rank.
 std::vector<std::string> Frames() {
   std::array<void*, kFramesMax> addresses{};

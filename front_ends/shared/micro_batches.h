@@ -51,7 +51,7 @@ class CallCounter {
  public:
   // `marks`: marks or root entries of this step so far; 0: none. Thread-safe.
   CallPosition Next(uint32_t step, uint32_t marks, int grad_acc_steps) noexcept {
-    // The mark is part of the key, so that the count starts anew with each micro-batch.
+    // The mark is part of the key, so that the count restarts with each micro-batch.
     const uint32_t micro = std::min(marks == 0 ? 0 : marks - 1, uint32_t{0xffff});
     uint64_t old = state_.load(std::memory_order_relaxed);
     uint64_t key = (uint64_t{step} << 32) | (uint64_t{micro} << 16);

@@ -15,7 +15,7 @@
 
 namespace stepwatch::front_end {
 
-// Hands events over and returns: hooks report from inside a step, which must not wait for a callback of the user. No
+// Enqueues events and returns: hooks report from inside a step, which must not wait for a callback of the user. No
 // function here throws.
 class Reporter {
  public:

@@ -1,4 +1,4 @@
-// Tensors that are measured together: collected one by one, handed to the recorder in one call. `Handle` owns a tensor.
+// Tensors that are measured together: collected one by one, passed to the recorder in one call. `Handle` owns a tensor.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class TensorBatch {
     views_.reserve(tensors);
     kept_.reserve(tensors);
   }
-  // `kept` owns the memory that the view shows. If this throws, the batch has what it had before.
+  // `kept` owns the memory of the view. If this throws, the batch is unchanged.
   void Add(const Observation& at, const TensorView& view, Handle kept) {
     kept_.resize(at_.size());  // an exception may have left one too many
     views_.resize(at_.size());
@@ -38,7 +38,7 @@ class TensorBatch {
  private:
   std::vector<Handle> kept_;
   std::vector<TensorView> views_;
-  std::vector<Observation> at_;  // the last to grow: its size counts
+  std::vector<Observation> at_;  // the last to grow: its size is the size of the batch
 };
 
 }  // namespace stepwatch::front_end

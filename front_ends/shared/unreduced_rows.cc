@@ -11,7 +11,7 @@ void UnreducedRows::Want(Recorder* recorder, SiteId site, bool each_micro_batch)
   is_updating_ = false;
 }
 
-// A pass that an update has counted already may be seen again, when its gradient is about to be reduced.
+// A pass that an update has counted already may be reported again, when its gradient is about to be reduced.
 uint32_t UnreducedRows::PassSinceUpdate(uint32_t step, uint32_t pass) const noexcept {
   return pass - std::min(UpdatesOf(step).passes, pass - 1);
 }

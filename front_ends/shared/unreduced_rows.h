@@ -1,5 +1,5 @@
-// The rows of the un-reduced gradients of one parameter: what backward passes have accumulated since its last update,
-// measured as soon as it is accumulated, before anybody reduces, clips or unscales it.
+// The rows of the un-reduced gradients of one parameter: the sum that backward passes have accumulated since its last
+// update, measured as soon as it is accumulated, before it is reduced, clipped or unscaled.
 //
 // A step may have more backward passes than were announced (grad_acc_steps), or fewer: the last one before an update
 // counts. Each multiple of the announced number has its row at once. Any other pass may turn out to be the last one
@@ -19,20 +19,21 @@ namespace stepwatch::front_end {
 
 class UnreducedRows {
  public:
-  // From now on this site, or kNoSite: none. `recorder`: null once the monitor is closed.
+  // From now on uses this site; kNoSite: none. `recorder`: null once the monitor is closed.
   void Want(Recorder* recorder, SiteId site, bool each_micro_batch) noexcept;
   bool wanted() const { return site_ != kNoSite; }
   bool each_micro_batch() const { return each_; }
 
-  // Another backward pass has come by. Returns how many this step has seen.
+  // Counts another backward pass. Returns the number of passes in this step.
   uint32_t CountPass(uint32_t step) noexcept { return passes_.Add(step); }
   uint32_t CountOfPasses(uint32_t step) const noexcept { return passes_.Count(step); }
-  // Whether the pass with this number in its step is the last one of as many as were announced, or each counts.
+  // True if the pass with this number in its step completes a multiple of the announced number, or every pass counts.
   bool EndsSeries(uint32_t step, uint32_t pass, int announced) const noexcept {
     return each_ || PassSinceUpdate(step, pass) % static_cast<uint32_t>(announced) == 0;
   }
   // Measures the gradient that the pass has left, or is about to leave. `context` measures tensors of the front end,
-  // and has its step and the announced number of passes. Returns whether that has given a row; it may be kept instead.
+  // and has its step and the announced number of passes. Returns whether this added a row; the record may be kept
+  // instead.
   template <class Context, class Tensor>
   bool See(Context& context, Recorder& recorder, const Tensor& gradient, uint32_t pass) {
     const uint32_t step = context.step;
@@ -53,16 +54,16 @@ class UnreducedRows {
   void BeginUpdate(uint32_t step, uint16_t update) noexcept;
   // Passes from here on belong to the next update; those before belong to this one, which may repeat its closure.
   void EndUpdate(uint32_t step) noexcept;
-  // In its place: the next update repeats this one.
+  // Called instead of EndUpdate: the next update repeats this one.
   void AbandonUpdate(uint32_t step) noexcept;
   bool is_updating() const noexcept { return is_updating_; }
 
-  // Enqueues what the last pass before an update has left. Returns whether that has given a row.
+  // Enqueues the record that the last pass before an update has left. Returns whether this added a row.
   bool EnqueueKept(Recorder& recorder, uint32_t step) noexcept;
-  // The same at the end of a step in which no update has begun. After an update, passes that no other update follows
-  // are those of another network's loss.
+  // The same at the end of a step without an update. After an update, passes that no other update follows are those of
+  // another network's loss.
   bool EndStep(Recorder& recorder, uint32_t step) noexcept;
-  // Gives up what is kept.
+  // Discards the kept record.
   void Discard(Recorder* recorder) noexcept;
 
  private:

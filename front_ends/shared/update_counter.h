@@ -1,5 +1,5 @@
-// The updates of one parameter in one step. Rows of further updates have their number as that of a call; the drain
-// numbers them anew when the last is known.
+// The updates of one parameter in one step. Rows of further updates have the update's number as the number of the call;
+// the drain renumbers them once the last is known.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace stepwatch::front_end {
 
 class UpdateCounter {
  public:
-  // Returns how many this step has seen before, and whether this one repeats another (kRepeatedUpdate).
+  // Returns the number of earlier updates in this step, with kRepeatedUpdate if this one repeats another.
   uint16_t Begin(uint32_t step) noexcept {
     if (step_ != step) {
       step_ = step;

@@ -64,7 +64,7 @@ void AttachedModels::ForgetLostModels() {
   for (Chunk& chunk : chunks_) chunk.is_forgotten = !chunk.alive();
 }
 
-// Calls f(optimizer's position, tensor) for all that optimizers update.
+// Calls f(optimizer's position, tensor) for each tensor that an optimizer updates.
 template <class F>
 void AttachedModels::EachUpdated(const F& f) const {
   for (size_t i = 0; i < optimizers_.size(); ++i) {

@@ -1,5 +1,5 @@
-// The models and optimizers that are attached, what they consisted of when they were read last, and which parameter
-// belongs to which optimizer. Keeps none of them alive. Step thread.
+// The attached models and optimizers, their parts as last read, and the optimizers of each parameter. Keeps no model or
+// optimizer alive. Step thread.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,30 +22,30 @@ class AttachedModels {
   void AddOptimizer(OptimizerPoint* point, OptimizerEvents events);
   void ClearOptimizers() { optimizers_.clear(); }
   void NoteStep(size_t optimizer) { optimizers_[optimizer].has_stepped = true; }
-  // Lets those go that have stepped and of which others, which come now and have the positions from `first` on, update
-  // all that they update: nobody says that a training phase of theirs is over, and the program may keep them. Returns
-  // those of which the others update all that is trained at the moment.
+  // Detaches optimizers that have stepped if the new ones (positions from `first` on) update all their parameters: the
+  // end of their training phase is not announced, and the program may keep the objects. Returns those of which the
+  // others update all that is trained at the moment.
   std::vector<size_t> LetGoReplaced(size_t first);
 
   bool Has(const OptimizerPoint& point) const;
   size_t optimizer_count() const { return optimizers_.size(); }
   bool IsOptimizerAlive(size_t optimizer) const { return optimizers_[optimizer].tap->point() != nullptr; }
 
-  // Lists all that is alive.
+  // Lists all parts of living models.
   ModelIndex Read();
   // Some pointer comparisons for each module and parameter. Models that are gone count as unchanged.
   bool IsAsRead() const;
-  // A model has been destroyed, and nobody has told (ForgetLostModels).
+  // A model was destroyed, and this was not reported yet (ForgetLostModels).
   bool HasLostModel() const;
   void ForgetLostModels();
 
-  // For each optimizer whether its class is the program's own, whose step may do more than to update.
+  // For each optimizer: true if the program defines its class, whose step may do more than update.
   std::vector<bool> AreOwn() const;
   // For each parameter the positions of the optimizers that update it.
   Shares SharesOf(const std::vector<at::Tensor>& parameters) const;
-  // For each optimizer, dead ones included, whether others update all that it updates.
+  // For each optimizer, dead ones included: true if others update all that it updates.
   std::vector<bool> TakeTurns() const;
-  // The tensors that optimizers update and that are none of these.
+  // Counts tensors that optimizers update and that are not in `parameters`.
   size_t CountStrangers(const std::vector<at::Tensor>& parameters) const;
 
  private:
@@ -71,7 +71,7 @@ class AttachedModels {
   std::vector<Attached> optimizers_;
 };
 
-// The modules and parameters that stand now in the places of a known index: null and undefined where nothing does.
+// The modules and parameters that now have the places of a known index: null or undefined where there is none.
 struct ModelPlaces {
   std::vector<TapPoint*> points;
   std::vector<at::Tensor> parameters;

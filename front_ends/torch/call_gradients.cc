@@ -14,7 +14,7 @@ namespace {
 
 namespace ag = torch::autograd;
 
-// Sees the gradients that a node has computed and hands them on as they are.
+// Observes the gradients that a node has computed, and returns them unchanged.
 class NodeHook final : public ag::FunctionPostHook {
  public:
   NodeHook(std::shared_ptr<CallGradients> gradients, std::vector<Consumer::Taken> taken)
@@ -57,7 +57,7 @@ void HangOnOutput(const at::Tensor& output, uint16_t element, const std::shared_
   output.register_hook([gradients, element](const at::Tensor& gradient) { gradients->OnOutput(element, gradient); });
 }
 
-// A module that returns an input as it is takes no part in what flows back: the gradient is that of the tensor.
+// A module that returns an input unchanged adds no node to the graph: the gradient is that of the tensor.
 void HangOnReturnedInput(const at::Tensor& output, uint16_t element, const std::shared_ptr<CallGradients>& gradients) {
   gradients->ExpectPartOfInput(element);
   output.register_hook(

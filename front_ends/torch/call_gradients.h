@@ -1,4 +1,4 @@
-// LibTorch's side of the gradients of a call: its tensors, and the hooks in autograd's graph that bring them.
+// The LibTorch side of a call's gradients: its tensors, and the hooks in autograd's graph that deliver them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,8 +27,8 @@ struct TorchTensors {
   static std::string Describe(const Context& context, const at::Tensor& gradient);
 };
 
-// Each hangs hooks that share `gradients`: on a node that takes inputs, on an output, and on an output that is an input
-// handed on unchanged.
+// Each function adds hooks that share `gradients`: on a node that uses inputs, on an output, and on an output that is
+// an input returned unchanged.
 void HangOn(const Consumer& consumer, const std::shared_ptr<CallGradients>& gradients);
 void HangOnOutput(const at::Tensor& output, uint16_t element, const std::shared_ptr<CallGradients>& gradients);
 void HangOnReturnedInput(const at::Tensor& output, uint16_t element, const std::shared_ptr<CallGradients>& gradients);

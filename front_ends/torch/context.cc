@@ -11,11 +11,11 @@
 namespace stepwatch::torch_front {
 namespace {
 
-// A step has so many backward passes at most, or its end is missed: three times those that are announced, and more
-// where few are.
+// Above this number of backward passes in a step its end was probably missed: three times the announced number, and
+// more where few are announced.
 constexpr uint32_t kStepsOfPasses = 3;
 constexpr uint32_t kPassesMin = 32;
-// Half of the smallest ring.
+// Half the size of the smallest ring.
 constexpr size_t kPlacesMin = 512;
 constexpr size_t kPlacesMax = size_t{1} << 30;
 
@@ -30,7 +30,7 @@ void Context::NotePasses(uint32_t passes) noexcept {
                   "wait and all rows belong to one step: attach the optimizer whose step is called, "
                   "monitor.Attach(*model, optimizer), or call monitor.EndStep() after each update; if a step has that "
                   "many passes, set Options::grad_acc_steps");
-  } catch (const std::bad_alloc&) {  // no memory to say it
+  } catch (const std::bad_alloc&) {  // no memory for the message
   }
 }
 
@@ -40,7 +40,7 @@ void Context::SayUnreadable(const std::string& module) noexcept {
     reporter.Warn("the output of module \"" + module +
                   "\", and of similar modules, has no rows: it is neither a tensor nor a tuple, pair, vector, array or "
                   "optional of tensors");
-  } catch (const std::bad_alloc&) {  // no memory to say it
+  } catch (const std::bad_alloc&) {  // no memory for the message
   }
 }
 
@@ -55,7 +55,7 @@ bool Context::AdmitWithoutGradient() noexcept {
     reporter.Warn("forward passes without gradient have used the " + std::to_string(places_without_gradient_) +
                   " places that a step has for their rows: further ones of the step have no rows, which leaves places "
                   "for training; model->eval() excludes all of them");
-  } catch (const std::bad_alloc&) {  // no memory to say it
+  } catch (const std::bad_alloc&) {  // no memory for the message
   }
   return false;
 }

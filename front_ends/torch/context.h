@@ -1,5 +1,5 @@
-// What taps, hooks in autograd graphs and the TorchMonitor share. Owns no tensor and no module, so a graph that lives
-// longer than the monitor keeps only this alive.
+// State shared by taps, hooks in autograd graphs and the TorchMonitor. Owns no tensor and no module, so a graph that
+// outlives the monitor keeps only this alive.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ namespace stepwatch::torch_front {
 struct TorchTensors;
 using CallGradients = front_end::CallGradients<TorchTensors>;
 
-// What is shared with other front ends.
+// State shared with other front ends.
 using front_end::CallCounter;
 using front_end::CallPosition;
 using front_end::kNoSite;
@@ -55,20 +55,20 @@ struct Context {
     Recorder* current = recorder.load(std::memory_order_acquire);
     return current != nullptr && current->collecting() ? current : nullptr;
   }
-  // The same for a hook that was made under `made`.
+  // The same for a hook that was made in the generation `made`.
   Recorder* CollectingSince(uint64_t made) const noexcept {
     return generation.load(std::memory_order_acquire) == made ? Collecting() : nullptr;
   }
 
-  // A parameter has seen so many backward passes in this step. Says it when they are so many that no step seems to end
-  // any more. Any thread.
+  // Records that a parameter has had this many backward passes in this step. Warns once if they are so many that steps
+  // do not seem to end. Any thread.
   void NotePasses(uint32_t passes) noexcept;
 
-  // A module returns something that is not looked into. Said once.
+  // Warns once that a module returns a type that is not searched for tensors.
   void SayUnreadable(const std::string& module) noexcept;
 
-  // Forward passes without gradient, as of rollouts, may be any number between two steps. Their rows get so many places
-  // in a step, those of one step of training, and the rest is left out: gradients that come later find places.
+  // Forward passes without gradients, such as rollouts, are unlimited in number between two steps. Their rows are
+  // limited to those of one step of training; further calls are left out, so that later gradients have room.
   void SetPlacesWithoutGradient(size_t planned_rows) noexcept;
   // False: the call is left out, and counted.
   bool AdmitWithoutGradient() noexcept;
@@ -77,8 +77,8 @@ struct Context {
   }
   uint64_t calls_left_out() const noexcept { return calls_left_out_.load(std::memory_order_relaxed); }
 
-  // The first gradient of a call has come: gives the rows of inputs that no node takes, for which no later one can
-  // come, and keeps the call until the end of the step.
+  // The call has its first gradient: adds the rows of inputs that no node uses, since their gradients cannot come, and
+  // keeps the call until the end of the step.
   void AddAnswered(std::shared_ptr<CallGradients> call);
   // Finishes those calls. Step thread, at the end of the step.
   void FinishCalls() noexcept;
@@ -97,7 +97,7 @@ struct Context {
   std::vector<std::shared_ptr<CallGradients>> answered_;  // guarded by mutex_
 };
 
-// Runs something of ours on the training thread: whatever it throws ends here, told once.
+// Runs a function of Stepwatch on the training thread: an exception ends here and is reported once.
 template <class F>
 void Guarded(Context& context, const char* where, const F& f) noexcept {
   front_end::Guarded(context.reporter, where, f);

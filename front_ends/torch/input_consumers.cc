@@ -12,7 +12,7 @@ namespace {
 
 namespace ag = torch::autograd;
 
-// A call of more nodes gives no gradients of inputs: they are not worth the time of the walk.
+// Limit of nodes in a call: beyond it the walk costs too much, and the call has no rows for gradients of inputs.
 constexpr size_t kNodesMax = size_t{1} << 20;
 
 bool Has(const std::vector<InputEdge>& edges, const ag::Edge& edge, bool of_base) {

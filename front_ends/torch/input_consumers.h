@@ -1,9 +1,9 @@
-// Finds where the gradients of a call's inputs come from: the nodes of autograd's graph that the call has made and that
-// take its inputs.
+// Finds the nodes of autograd's graph that compute the gradients of a call's inputs: those that the call has made and
+// that use its inputs.
 //
-// The module gets the very tensors that it was called with, and nothing is put into the graph. Autograd adds up the
-// gradients of a tensor in the order in which they arrive; a node of ours between a tensor and a module would add those
-// of the module up first, and the training run would lose its bits.
+// The module gets the original tensors, and the graph is not changed. Autograd adds up the gradients of a tensor in the
+// order in which they arrive; an extra node between a tensor and a module would add up those of the module first, and
+// training would no longer be bit-identical.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,17 +21,17 @@ using NodePtr = decltype(torch::autograd::Edge::function);
 struct InputEdge {
   torch::autograd::Edge edge;
   uint16_t element = 0;
-  // `edge` belongs to the base that the input is a view of, whole. A module that writes into such an input puts a
-  // CopySlices node between the base and its history, and that node takes the gradient in the base's shape.
+  // `edge` belongs to the base of which the input is a view. A module that writes into such an input puts a CopySlices
+  // node between the base and its history, and that node has the gradient in the base's shape.
   bool of_base = false;
   std::vector<int64_t> shape{};  // of the input, beside `of_base`
 };
 
-// Appends the edges of one input, which requires a gradient. An edge that is in the list already is left out: autograd
-// cannot tell two uses of one tensor apart, and the gradient of both stands at the first. False: it was left out.
+// Appends the edge of one input, which requires a gradient. Returns false for an edge that is already in the list, and
+// leaves it out: autograd cannot distinguish two uses of one tensor, and the gradient of both is recorded at the first.
 bool AppendEdges(const at::Tensor& input, uint16_t element, std::vector<InputEdge>* edges);
 
-// A node of the call that takes some of its inputs.
+// A node of the call that uses some of its inputs.
 struct Consumer {
   struct Taken {
     size_t position = 0;  // among the gradients that the node computes
@@ -43,8 +43,8 @@ struct Consumer {
   std::vector<Taken> taken;
 };
 
-// Walks the graph from the `roots`, the nodes of the call's outputs, as far as the nodes of the `edges`. Nodes whose
-// sequence number is below `first_sequence` were there before the call and are not walked.
+// Walks the graph from `roots`, the nodes of the call's outputs, to the nodes of `edges`. Nodes whose sequence number
+// is below `first_sequence` existed before the call and are not walked.
 std::vector<Consumer> FindConsumers(std::vector<NodePtr> roots, const std::vector<InputEdge>& edges,
                                     uint64_t first_sequence);
 

@@ -1,4 +1,4 @@
-// The changes of a model since it was read, and the words for them.
+// The changes of a model since it was last read, and their messages.
 #pragma once
 
 #include <cstddef>
@@ -12,27 +12,27 @@ namespace stepwatch::torch_front {
 
 inline constexpr size_t kNowhere = ~size_t{0};
 
-// Where modules and parameters of one index stand in another that has the same names; kNowhere: not there.
+// Positions of the modules and parameters of one index in another index with the same names; kNowhere: missing.
 struct IndexMatch {
   std::vector<size_t> modules;
   std::vector<size_t> parameters;
-  bool is_same = false;  // all of both, in the same order: what is planned for one holds for the other
+  bool is_same = false;  // same names in the same order: the plan for one holds for the other
 };
 IndexMatch MatchIndexes(const SiteIndex& known, const SiteIndex& fresh);
-// The names of what is known and not there any more, or the other way round.
+// Names that are only in the known index, or only in the fresh one.
 std::vector<std::string> GoneNames(const SiteIndex& known, const IndexMatch& match);
 std::vector<std::string> FreshNames(const SiteIndex& fresh, const IndexMatch& match);
 
 struct ModelChange {
-  std::vector<std::string> replaced;  // parameters that are other tensors now
+  std::vector<std::string> replaced;  // parameters with a different tensor now
   std::vector<std::string> left;      // parameters that no attached optimizer updates any more
-  std::vector<std::string> gone;      // modules and parameters that were there
-  std::vector<std::string> fresh;     // and that were not
-  size_t regrouped = 0;               // parameters that an attached optimizer updates now, and none or another before
-  size_t strangers = 0;               // more tensors in optimizers that no attached module registers
+  std::vector<std::string> gone;      // modules and parameters that no longer exist
+  std::vector<std::string> fresh;     // modules and parameters that are new
+  size_t regrouped = 0;               // parameters with another optimizer than before, or with a first one
+  size_t strangers = 0;               // additional tensors in optimizers that no attached module registers
 };
 
-// Tells what has changed: each kind once for the life of a monitor, as some models change every hundred steps.
+// Reports changes, each kind once for the life of a monitor, since some models change every hundred steps.
 class ChangeTeller {
  public:
   explicit ChangeTeller(Reporter* reporter) : reporter_(reporter) {}

@@ -39,7 +39,7 @@ bool CanBeTrained(const at::Tensor& parameter) {
 void AppendModel(torch::nn::Module& root, int chunk, ModelIndex* index) {
   std::unordered_set<const void*> seen{&root};
   AppendModule(root, "", chunk, index);
-  // Without itself: a root that is not held by a shared_ptr is welcome.
+  // Without the root itself, which may not be held by a shared_ptr.
   for (const auto& item : root.named_modules(std::string(), /*include_self=*/false))
     if (seen.insert(item.value().get()).second) AppendModule(*item.value(), item.key(), chunk, index);
   for (const auto& item : root.named_parameters()) {

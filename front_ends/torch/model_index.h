@@ -1,4 +1,4 @@
-// The modules and parameters of the attached models, in the order and with the names in which the core knows them.
+// The modules and parameters of the attached models, in the order and with the names of the SiteIndex.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +20,7 @@ class Optimizer;
 
 namespace stepwatch::torch_front {
 
-// For each parameter the positions of the optimizers that update it, in order: several where they take turns.
+// For each parameter the positions of its optimizers, in order: several if they take turns.
 using Shares = std::vector<std::vector<size_t>>;
 
 struct ModelIndex {
@@ -29,8 +29,8 @@ struct ModelIndex {
   std::vector<at::Tensor> parameters;  // as sites.parameters
 };
 
-// Appends one model. A parameter that is frozen, and could be trained, is listed like one that is. What is registered
-// under several names is listed under the first.
+// Appends one model. Frozen parameters that could be trained are listed too. A module or parameter with several names
+// is listed under the first.
 void AppendModel(torch::nn::Module& root, int chunk, ModelIndex* index);
 
 // Expired if no shared_ptr holds the module.

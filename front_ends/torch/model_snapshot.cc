@@ -6,7 +6,7 @@
 namespace stepwatch::torch_front {
 namespace {
 
-// The dictionary itself: named_parameters makes a copy of it, names and all.
+// Uses the dictionary itself: named_parameters copies it, names included.
 struct RegisteredParameters : torch::nn::Module {
   static const auto& Of(const torch::nn::Module& module) { return module.*(&RegisteredParameters::parameters_); }
 };

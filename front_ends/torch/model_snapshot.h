@@ -1,8 +1,8 @@
-// The parts of a model, or of the groups of an optimizer, when they were read. To compare pointers at each step is
-// enough to see whether they are still the same.
+// The parts of a model, or of the groups of an optimizer, as last read. Comparing pointers at each step is enough to
+// detect a change.
 //
-// Keeps nothing alive but empty tensors and control blocks, so that what is new is never taken for what stood at the
-// same address before.
+// Keeps only empty tensors and control blocks alive, so that a new object at an old address is never mistaken for the
+// old one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,7 +33,7 @@ class ModelSnapshot {
   struct Entry {
     std::string name;  // in its parent; empty: the root
     const torch::nn::Module* module;
-    std::weak_ptr<const torch::nn::Module> owner;  // empty: the root may be held by nobody
+    std::weak_ptr<const torch::nn::Module> owner;  // empty: the root may not be in a shared_ptr
     size_t parameters;
     size_t children;
   };

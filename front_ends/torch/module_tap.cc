@@ -87,7 +87,7 @@ namespace detail {
 struct ForwardCall::Frame {
   Frame(ModuleTap& on, Context& with, Recorder& to, CallPosition position)
       : tap(on), context(with), recorder(to), at(position), structure(with.structure) {}
-  // What is left here was not enqueued: forward has thrown.
+  // Anything left here was not enqueued: forward has thrown.
   ~Frame() {
     for (const Record& record : inputs) recorder.Discard(record);
   }
@@ -111,7 +111,7 @@ struct ForwardCall::Frame {
   PortStructure input_structure;
   std::vector<Record> inputs;  // measured before forward, enqueued after it
   std::shared_ptr<CallGradients> gradients;
-  std::vector<InputEdge> edges;  // of inputs that require a gradient, as they were before forward
+  std::vector<InputEdge> edges;  // of inputs that require a gradient, from before forward
   uint64_t first_sequence = 0;   // of the nodes that the call makes
 };
 
@@ -119,7 +119,7 @@ ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
   Context& context = *tap.context_;
   Recorder* recorder = context.Collecting();
   if (recorder == nullptr || !training) return;
-  // A call that is left out has no number either, so that rows of training keep their names.
+  // A call that is left out is not numbered either, so that rows of training keep their names.
   if (!at::GradMode::is_enabled() && !context.AdmitWithoutGradient()) return;
   const CallPosition at = tap.NextCall();
   if (!recorder->collects(tap.sites_.groups) && context.structure == nullptr) return;
@@ -206,7 +206,7 @@ void ForwardCall::Frame::WatchInputs(const OutputList& outputs) {
   edges.clear();
 }
 
-// A leaf among the outputs is somebody's parameter: a hook on it would stay for ever.
+// A leaf among the outputs is a parameter of some module: a hook on it would never be removed.
 void ForwardCall::Frame::WatchOutputs(const OutputList& outputs) {
   for (size_t i = 0; i < outputs.tensors.size(); ++i) {
     const at::Tensor* output = outputs.tensors[i];

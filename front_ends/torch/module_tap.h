@@ -1,4 +1,4 @@
-// What hangs on one watched module: which of its sites the plan in force wants, and where its calls stand.
+// The attachment to one watched module: the sites that the plan in force watches, and the state of its calls.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@ class ForwardCall;
 
 class ModuleTap {
  public:
-  // `root_entries` counts for the whole chunk how often its root was entered. `key` names the module in
-  // module_struct.json, `index` in SiteIndex::modules. Detaches itself when either side dies.
+  // `root_entries` counts the entries of the root for the whole chunk. `key` names the module in module_struct.json,
+  // `index` in SiteIndex::modules. Detaches itself when either side is destroyed.
   ModuleTap(std::shared_ptr<torch_front::Context> context, std::shared_ptr<torch_front::StepCounter> root_entries,
             TapPoint* point, std::string key, bool is_root, uint32_t index);
   ~ModuleTap();
@@ -31,17 +31,17 @@ class ModuleTap {
   bool IsOn(const TapPoint& point) const { return point_ == &point; }
   TapPoint* point() const noexcept { return point_; }  // null: the module is gone
   void Detach() noexcept;
-  // Another module has taken the place of this one, and has the same sites; null, or one that is watched already: none
-  // has. To be armed anew.
+  // Moves the tap to the module that has replaced this one and has the same sites; null, or a module that is already
+  // watched: detaches the tap. The tap must be armed again.
   void AttachTo(TapPoint* point) noexcept;
   void PointDied() noexcept { point_ = nullptr; }
 
-  // Between steps. Armed, each forward comes by here; otherwise it costs one load.
+  // Between steps. While armed, each forward is observed; otherwise it costs one load.
   torch_front::ModuleSites& sites() { return sites_; }
   void Arm(bool armed) noexcept;
   bool is_root() const { return is_root_; }
   const std::string& key() const { return key_; }
-  // In a collected step since ForgetCalls.
+  // True if it was called in a collected step since ForgetCalls.
   bool was_called() const noexcept { return was_called_.load(std::memory_order_relaxed); }
   void ForgetCalls() noexcept { was_called_.store(false, std::memory_order_relaxed); }
 

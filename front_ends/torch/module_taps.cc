@@ -24,7 +24,7 @@ void ModuleTaps::Build(const ModelIndex& index) {
   }
 }
 
-// All that have moved let go first: modules may have changed places.
+// Detaches all moved taps first: modules may have changed places.
 void ModuleTaps::Rebind(const std::vector<TapPoint*>& points) {
   for (size_t i = 0; i < taps_.size(); ++i)
     if (taps_[i] != nullptr && taps_[i]->point() != points[i]) taps_[i]->Detach();

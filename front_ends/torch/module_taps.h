@@ -16,16 +16,16 @@ class ModuleTaps {
   explicit ModuleTaps(std::shared_ptr<Context> context) : context_(std::move(context)) {}
 
   void Build(const ModelIndex& index);
-  // As the modules of the index that they were built for: other modules stand there now, null where none does. The
-  // sites stay.
+  // Moves the taps to the modules that now have the places of the index they were built for; null where there is none.
+  // The sites stay.
   void Rebind(const std::vector<TapPoint*>& points);
   void Clear() { taps_.clear(); }
   bool IsOn(const TapPoint& point) const;
 
-  // Null: nothing is wanted any more. Arm follows.
+  // Null: no site is wanted any more. Arm must follow.
   void Swap(const RecordLayout* layout) noexcept;
   void Arm() noexcept;
-  // At the end of a collected step: after the second one says once which modules have not been seen to run.
+  // At the end of a collected step; after the second one reports once the modules that were not seen to run.
   void LookForUncalled();
 
  private:

@@ -6,7 +6,7 @@
 
 namespace stepwatch {
 
-// An optimizer that nobody watches leaves the tap here: the variable that was attached has a new optimizer.
+// If `other` has no tap, this one keeps its own: the attached variable holds a new optimizer.
 void OptimizerPoint::TakeTapOf(OptimizerPoint& other) noexcept {
   OptimizerTap* tap = other.tap_.exchange(nullptr, std::memory_order_acq_rel);
   if (tap == nullptr) return;

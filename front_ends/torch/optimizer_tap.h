@@ -1,4 +1,4 @@
-// What hangs on one watched optimizer: it tells the monitor before and after the update.
+// The attachment to one watched optimizer: notifies the monitor before and after the update.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@ class Optimizer;
 namespace stepwatch {
 
 struct OptimizerEvents {
-  std::function<void(torch::optim::Optimizer&)> before;  // gradients are there, the update is not; must not throw
-  std::function<void()> again;                           // behind before, the closure is to run again; must not throw
-  std::function<void()> after;                           // must not throw
+  std::function<void(torch::optim::Optimizer&)> before;  // gradients are ready, the update has not begun; no throw
+  std::function<void()> again;      // after before(): the closure is about to run again; must not throw
+  std::function<void()> after;      // in place of after(): step has thrown after before(); must not throw
   std::function<void()> abandoned;  // instead of after: the step has thrown behind before; must not throw
 };
 

@@ -27,7 +27,7 @@ struct ParameterTap {
   SiteId site(SiteKind kind) const { return sites[static_cast<size_t>(kind)]; }
   at::Tensor Lock() const { return at::Tensor(weak.lock()); }
   bool Is(const at::Tensor& tensor) const { return weak._unsafe_get_target() == tensor.unsafeGetTensorImpl(); }
-  // Until a plan says more.
+  // Until a plan sets sites.
   void WantNothing(Recorder* recorder) noexcept {
     sites.fill(kNoSite);
     wanted = is_read = owes_gradient = false;
@@ -44,8 +44,8 @@ struct ParameterTap {
   const std::shared_ptr<UnreducedGradient> unreduced;
   front_end::UpdateCounter updates;
   bool wanted = false;
-  bool is_read = false;        // in the update that is under way
-  bool owes_gradient = false;  // the update has begun, and its gradient may not be there yet
+  bool is_read = false;        // of the running update
+  bool owes_gradient = false;  // the update has begun; its gradient may not be ready yet
 };
 
 namespace {
@@ -55,7 +55,7 @@ struct Moments {
   at::Tensor exp_avg_sq;
 };
 
-// Undefined if there is no state yet, or none of Adam's kind.
+// Undefined if there is no state yet, or it is not Adam's.
 Moments MomentsOf(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
   const auto found = optimizer.state().find(parameter.unsafeGetTensorImpl());
   if (found == optimizer.state().end()) return {};
@@ -70,7 +70,7 @@ bool KeepsMoments(torch::optim::Optimizer& optimizer) {
          dynamic_cast<torch::optim::Adam*>(&optimizer) != nullptr;
 }
 
-// Frozen ones have sites as well, so that they are seen from the step on in which they are trained.
+// Frozen parameters have sites too, so that they are observed from the step in which they are unfrozen.
 bool IsTrained(const at::Tensor& parameter) {
   return parameter.requires_grad() || parameter.grad().defined();
 }
@@ -87,7 +87,7 @@ ParameterTaps::ParameterTaps(std::shared_ptr<Context> context) : context_(std::m
 ParameterTaps::~ParameterTaps() = default;
 
 void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const Shares& shares, std::vector<bool> are_own) {
-  // The counts that a step has of a tensor go on when its model is read anew in the midst of it.
+  // Counts of a tensor in this step continue when its model is read again in mid-step.
   std::unordered_multimap<const void*, std::unique_ptr<ParameterTap>> known;
   for (auto& tap : taps_) {
     const void* const tensor = tap->Lock().unsafeGetTensorImpl();
@@ -179,7 +179,7 @@ void ParameterTaps::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& obje
 
 void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, bool is_own) {
   const at::Tensor parameter = tap.Lock();
-  // An optimizer updates inside of the step of another one: it is one update, and its gradient is there now.
+  // An optimizer that updates within another one's step makes one update, and its gradient is ready now.
   const bool is_inside = std::exchange(tap.owes_gradient, is_own) && tap.is_read;
   if (!is_inside) {
     tap.updates.Begin(context_->step.load(std::memory_order_relaxed));
@@ -195,7 +195,7 @@ void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::
     Add(SiteKind::kParamOrigin, {origin, 0, kNoElement, tap.updates.Current(context_->step)}, parameter);
 }
 
-// The gradient by which an update is made, and the un-reduced ones that belong to it.
+// Reads the gradient of an update, and the un-reduced gradients that belong to it.
 void ParameterTaps::CollectGradient(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter) {
   const uint32_t step = context_->step;
   const uint16_t update = tap.updates.Current(step);
@@ -302,7 +302,7 @@ void ParameterTaps::BeforeEndOfStep() noexcept {
   if (recorder == nullptr) return;
   for (auto& tap : taps_) (void)tap->unreduced->rows.EndStep(*recorder, context_->step);
   Guarded(*context_, "hooking a gradient", [&] {
-    for (auto& tap : taps_) tap->HangIfWanted();  // somebody else has taken the place of the hook
+    for (auto& tap : taps_) tap->HangIfWanted();  // another program has replaced the hook
   });
   if (of_optimizer_.empty() && !said_no_optimizer_)
     Guarded(*context_, "looking for an optimizer", [this] { SayNoOptimizer(); });

@@ -1,8 +1,7 @@
-// What is seen of parameters: gradients as backward accumulates them, and gradient, weight and moments around the
-// update.
+// Observes parameters: gradients as backward accumulates them, and gradient, weight and moments around the update.
 //
-// Parameters are held weakly: a model may be freed while the monitor lives. All calls belong to the step thread, except
-// for the gradient hooks, which autograd may run on threads of its own.
+// Parameters are held weakly: a model may be freed while the monitor lives. All calls are on the step thread, except
+// the gradient hooks, which autograd may run on threads of its own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,16 +30,16 @@ class ParameterTaps {
   explicit ParameterTaps(std::shared_ptr<Context> context);
   ~ParameterTaps();
 
-  // The parameters in the order of SiteIndex::parameters. `are_own` says of each optimizer whether its class is the
-  // program's own, whose step may clip gradients, or compute them, before it updates.
+  // The parameters in the order of SiteIndex::parameters. `are_own`: for each optimizer, true if the program defines
+  // its class, whose step may clip or compute gradients before it updates.
   void Build(const std::vector<at::Tensor>& parameters, const Shares& shares, std::vector<bool> are_own);
-  // The model has other tensors under the same names, undefined where it has none any more, or its optimizers have
-  // shared them out anew. The sites stay.
+  // The model has other tensors under the same names (undefined where there is none), or its optimizers have other
+  // shares of them. The sites stay.
   void Rebind(const std::vector<at::Tensor>& parameters, const Shares& shares);
   bool IsBound(size_t parameter, const at::Tensor& tensor) const;
-  // As given last.
+  // As set last.
   const Shares& shares() const { return shares_; }
-  // Null: nothing is wanted any more.
+  // Null: no site is wanted any more.
   void Swap(const RecordLayout* layout) noexcept;
 
   void BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept;
@@ -49,7 +48,7 @@ class ParameterTaps {
   void AfterUpdate(size_t optimizer) noexcept;
   // The update has thrown.
   void AbandonUpdate(size_t optimizer) noexcept;
-  // Before the frame closes: gradients that no update has followed.
+  // Before the frame closes: records gradients that no update has followed.
   void BeforeEndOfStep() noexcept;
 
  private:
@@ -72,7 +71,7 @@ class ParameterTaps {
   Shares shares_;
   bool said_no_optimizer_ = false;
   std::vector<bool> said_no_moments_;  // by optimizer
-  // Of the optimizer that is stepping.
+  // State of the running optimizer step.
   front_end::TensorBatch<at::Tensor> batch_;
   bool active_ = false;
   bool wants_moments_ = false;

@@ -24,12 +24,12 @@ const char* Problem(const at::Tensor& tensor) {
   if (DTypeOf(tensor) == DType::kOther) return "its dtype is not supported";
   if (tensor.dim() > kDimsMax) return "it has more than 8 dimensions";
   if (!tensor.has_storage()) return "it has no storage of its own";
-  // A released storage has no address; one of its views would have its bare offset as one.
+  // A released storage has no address; for one of its views torch would return the bare offset.
   if (tensor.numel() > 0 && tensor.storage().data() == nullptr) return "its storage is released";
   return nullptr;
 }
 
-// Through c10's registry of devices, which a LibTorch without CUDA has as well: no header and no symbol of CUDA.
+// Uses c10's registry of devices, which LibTorch without CUDA also has: no header and no symbol of CUDA is needed.
 void* StreamOf(at::Device device) {
   return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
 }

@@ -1,4 +1,4 @@
-// From at::Tensor to what the core sees.
+// Converts an at::Tensor to the core's TensorView.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,12 +13,12 @@ DType DTypeOf(const at::Tensor& tensor);
 
 struct SeenTensor {
   TensorView view;
-  at::Tensor kept;      // owns the memory when the tensor had to be rewritten to be read
+  at::Tensor kept;      // owns the memory if the tensor had to be copied to be read
   const char* problem;  // null, or why the tensor cannot be measured: the view is then empty, of dtype kOther
 };
 
-// Runs no operation on the tensor, except for one that is lazily negated. The stream of a CUDA tensor is the current
-// one of its device. Throws what torch throws.
+// Runs no operation on the tensor, unless it is lazily negated. The stream of a CUDA tensor is the current one of its
+// device. Throws torch's exceptions.
 SeenTensor See(const at::Tensor& tensor);
 
 // The current stream of a CUDA device.

@@ -77,7 +77,7 @@ class TorchMonitor::Impl final : public HookTable {
   const std::shared_ptr<Context> context_;
   std::unique_ptr<Monitor> monitor_;
   torch_front::AttachedModels attached_;
-  SiteIndex sites_;  // as the core has it
+  SiteIndex sites_;  // as passed to the core
   torch_front::ModuleTaps module_taps_;
   torch_front::ParameterTaps parameter_taps_;
   torch_front::ChangeTeller changes_;
@@ -112,7 +112,7 @@ TorchMonitor::Impl::Impl(Options options)
   front_end::RecordExceptions(monitor_.get());
 }
 
-// An exception that somebody catches outside ends the monitor with its scope, and the training with it.
+// An exception that is caught outside destroys the monitor with its scope, and the training ends as well.
 TorchMonitor::Impl::~Impl() {
   if (std::uncaught_exceptions() > exceptions_before_) monitor_->ReportEnd(RunEnd::kError);
   (void)Close(std::chrono::seconds(5));
@@ -172,7 +172,7 @@ void TorchMonitor::Impl::AttachOptimizer(torch::optim::Optimizer& optimizer) {
   if (&optimizer == clock_) rule_.NameClock(member);
 }
 
-// Puts fresh taps on everything that is attached and alive. Between steps.
+// Puts new taps on all attached and living objects. Between steps.
 SiteIndex TorchMonitor::Impl::Rebuild() {
   context_->generation.fetch_add(1, std::memory_order_release);
   attach_between_steps_ = false;
@@ -188,7 +188,7 @@ SiteIndex TorchMonitor::Impl::Rebuild() {
   return std::move(index.sites);
 }
 
-// Before tensors are read around an update: those that the model has now, not those that it had.
+// Before tensors are read around an update: uses the current tensors of the model, not earlier ones.
 void TorchMonitor::Impl::Look() noexcept {
   has_looked_ = true;
   torch_front::Guarded(*context_, "looking for changes of the model", [this] {
@@ -197,7 +197,7 @@ void TorchMonitor::Impl::Look() noexcept {
   });
 }
 
-// What has the same names takes over the sites at once. Other names need another plan, which begins between steps.
+// Parts with the same names replace the old ones at once. New names need another plan, which begins between steps.
 void TorchMonitor::Impl::Follow() {
   const ModelIndex fresh = attached_.Read();
   const torch_front::IndexMatch match = torch_front::MatchIndexes(sites_, fresh.sites);
@@ -232,7 +232,7 @@ torch_front::ModelChange TorchMonitor::Impl::ChangeOf(const std::vector<at::Tens
   return change;
 }
 
-// A plan that begins may be of a model that has changed meanwhile: nobody looks while nothing is collected.
+// A new plan may be for a model that has changed meanwhile: the model is not checked while no step is collected.
 void TorchMonitor::Impl::LookBetweenSteps() noexcept {
   has_looked_ = false;
   if (!std::exchange(look_between_steps_, false)) return;
@@ -299,7 +299,7 @@ bool TorchMonitor::Impl::EndsStep(size_t optimizer) noexcept {
   return ends;
 }
 
-// Optimizers that step in the backward pass: what the pass still reaches belongs to this step.
+// Optimizers that step in the backward pass: gradients that the pass still computes belong to this step.
 void TorchMonitor::Impl::EndStepAfterBackward() noexcept {
   if (attached_.optimizer_count() < 2 || torch::autograd::get_current_graph_task_id() == -1) return EndStep();
   torch_front::Guarded(*context_, "waiting for the end of a backward pass",
@@ -320,7 +320,7 @@ void TorchMonitor::Impl::EndStep() noexcept {
   LookBetweenSteps();
 }
 
-// A graph was replayed on the stream that is current now; while it is captured, that is the capture's own.
+// A graph was replayed on the current stream; during capture that is the stream of the capture.
 void TorchMonitor::Impl::NameReplayStreams() noexcept {
   if (cuda_devices_.empty()) return;
   torch_front::Guarded(*context_, "finding the current stream", [this] {

@@ -10,7 +10,7 @@ namespace stepwatch::torch_front {
 
 namespace ag = torch::autograd;
 
-// Owned by the tensor, which may outlive the monitor: what it needs is shared.
+// Owned by the tensor, which may outlive the monitor, so the data it needs is shared.
 class UnreducedGradient::Hook final : public ag::PostAccumulateGradHook {
  public:
   Hook(std::shared_ptr<UnreducedGradient> gradient, std::unique_ptr<PostAccumulateGradHook> next)
@@ -21,8 +21,8 @@ class UnreducedGradient::Hook final : public ag::PostAccumulateGradHook {
   Hook(const Hook&) = delete;
   Hook& operator=(const Hook&) = delete;
 
-  // The one that was there before may free the gradient, or update by it. A hook that was given up while somebody
-  // else's was around it stays with its tensor, which may have no name any more, or another one.
+  // The previous hook may free the gradient, or update by it. A hook that was given up while another program's hook
+  // wrapped it stays with its tensor, which may have no name any more, or another one.
   void operator()(const at::Tensor& parameter) override {
     if (gradient_->hook_ == this) gradient_->OnAccumulated(parameter);
     if (next_ != nullptr) (*next_)(parameter);
@@ -45,7 +45,7 @@ void UnreducedGradient::Hang(const at::Tensor& parameter) {
   hook_ = hung;
 }
 
-// A hook that somebody else has wrapped stays, and does nothing.
+// A hook that another program has wrapped stays, and does nothing.
 void UnreducedGradient::TakeOff(const at::Tensor& parameter) noexcept {
   rows.Discard(context_->recorder.load(std::memory_order_acquire));
   if (hook_ == nullptr || !parameter.defined()) return;
@@ -58,8 +58,8 @@ void UnreducedGradient::OnAccumulated(const at::Tensor& parameter) noexcept {
   Guarded(*context_, "the hook of an un-reduced gradient", [&] {
     if (!rows.wanted()) return;
     const uint32_t pass = rows.CountPass(context_->step.load(std::memory_order_relaxed));
-    // Passes within an update are those of a closure that the optimizer runs again: the gradient of its first run is
-    // there when the update begins, and no rows come of the others.
+    // Backward passes within an update are those of a closure that the optimizer runs again: the gradient of its first
+    // run is ready when the update begins, and the others have no rows.
     if (rows.is_updating()) return;
     context_->NotePasses(pass);
     Recorder* const recorder = context_->Collecting();

@@ -1,9 +1,9 @@
-// The hook that sees the un-reduced gradient of one parameter.
+// The hook that observes the un-reduced gradient of one parameter.
 //
-// It hangs on the tensor, where torch calls it after an accumulation, and not on the node that accumulates: autograd
-// holds that node weakly, and a node that somebody keeps alive refuses gradients of another shape once the tensor gets
-// other data. Torch has one place for such a hook. One that is there already is kept and called
-// after ours; one that is put there later takes ours off, which IsHung tells.
+// It is on the tensor, where torch calls it after an accumulation, and not on the node that accumulates: autograd holds
+// that node weakly, and a node that is kept alive rejects gradients of another shape once the tensor gets other data.
+// Torch has one place for such a hook. An existing hook is kept and called after ours; a later one replaces ours, which
+// IsHung detects.
 #pragma once
 
 #include <ATen/core/Tensor.h>

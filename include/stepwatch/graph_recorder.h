@@ -1,9 +1,9 @@
 // Measures tensors inside captured CUDA graphs, whose replays run no hooks.
 //
-// A tensor that is observed while its stream captures becomes part of the graph and gives no row at that time.
-// Afterwards the trainer calls Monitor::EndStep after each replay; EndStep adds a row for the step if the step replayed
-// the graph and the plan in force watches the site. That plan may be newer than the capture. After several replays in
-// one step the numbers of the last replay count.
+// A tensor that is observed while its stream captures becomes part of the graph and has no row at that time. Afterwards
+// the trainer calls Monitor::EndStep after each replay; EndStep adds a row for the step if the step replayed the graph
+// and the plan in force watches the site. That plan may be newer than the capture. After several replays in one step
+// the numbers of the last replay count.
 //
 // After Monitor::Close and in a forked child Capture adds no rows.
 #pragma once

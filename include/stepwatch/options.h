@@ -116,7 +116,7 @@ struct Options {
   // are dropped and counted as ring_full.
   size_t cuda_results_max = 16384;
   // Observations that captured CUDA graphs of one device may hold; they are never released. 0: none. Each uses 8 KB on
-  // the device and 1 KB of pinned memory, allocated with the engine of the device. Captures beyond that give no rows
+  // the device and 1 KB of pinned memory, allocated with the engine of the device. Captures beyond that have no rows
   // and are reported and counted once, as unsupported.
   size_t cuda_graph_slots = 4096;
 

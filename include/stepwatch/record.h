@@ -57,7 +57,7 @@ struct Record {
 // update replace its rows.
 constexpr uint16_t kRepeatedUpdate = 0x8000;
 
-// Place of an observed tensor, given by the front end.
+// Place of an observed tensor, from the front end.
 struct Observation {
   SiteId site = 0;
   int32_t micro_step = 0;

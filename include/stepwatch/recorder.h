@@ -1,9 +1,9 @@
 // Calls that the hooks of a model make inside a step.
 //
 // Threads: the step thread, and autograd threads that run inside the step. No call waits, formats, opens files or
-// throws, and only ObserveHeatmaps takes a lock: records go through a ring to the drain thread, and a full ring drops
-// and counts them. In a step that is not collected, or not for the site, after Monitor::Close and in a forked child
-// calls do nothing.
+// throws, and only ObserveHeatmaps locks: records go through a ring to the drain thread, and a full ring drops and
+// counts them. In a step that is not collected, or not for the site, after Monitor::Close and in a forked child calls
+// do nothing.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Compares the wall clock with the time that really passed, and notices when this process did not run. Pure.
+// Compares the wall clock with the time that really passed, and detects that this process did not run. Pure.
 #pragma once
 
 #include <optional>
@@ -16,8 +16,8 @@ class ClockWatch {
  public:
   // A smaller step is slewing, or two clocks read one after the other.
   static constexpr double kStepSecondsMin = 0.5;
-  // Between two looks a second apart. After a longer time this process was stopped, or got no processor: no rank was
-  // watched meanwhile, and a silence of that time counts for no rank.
+  // Limit between two looks, which are a second apart. After a longer time this process was stopped, or got no
+  // processor: no rank was watched meanwhile, and the silence of that time counts for no rank.
   static constexpr double kBlindSecondsMin = 5;
 
   // The seconds since the last look that did not pass for the watched jobs: by how much the wall clock was set forward

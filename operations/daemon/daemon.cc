@@ -15,14 +15,14 @@ namespace {
 constexpr std::chrono::milliseconds kTick{250};
 constexpr std::chrono::milliseconds kTurn{5};
 constexpr int64_t kTicksOfSecond = 4;
-// Thousands that have changed, such as at the start, are written over some seconds.
+// Thousands of changed runs, such as at the start, are written over some seconds.
 constexpr size_t kRunsAtOnce = 200, kSeriesRunsAtOnce = 100;
 constexpr int64_t kTicksOfSeries = 10 * kTicksOfSecond;
 constexpr int64_t kTicksOfMinute = 60 * kTicksOfSecond;
-// Beats are requested once a second, and each has the time of its step. An observer whose time is ahead of them would
-// see many steps at one moment.
+// Beats are requested once a second, and each has the time of its step. An observer ahead of these times would see many
+// steps at one moment.
 constexpr double kHeardWithinSeconds = 1;
-// A trace has no line without a run.
+// A trace contains no line without a run.
 constexpr const char* kNoRun = "-";
 
 // Stacks are needed before the processes are killed.
@@ -50,7 +50,7 @@ void Daemon::AwaitTick() {
   });
 }
 
-// The settings of the user hold by the clock of the machine.
+// The user's settings hold by the clock of the machine.
 Settings Daemon::SettingsOfObserver(Settings chosen) {
   chosen.stuck.witness_seconds = std::max(1.0, chosen.stuck.witness_seconds - kHeardWithinSeconds);
   return chosen;
@@ -94,7 +94,7 @@ void Daemon::TakeLine(Line line) {
   Take({std::move(line)}, {});
 }
 
-// All lines in their order: what comes while many are being taken waits for them.
+// All lines in their order: lines that arrive while many are being processed wait for them.
 void Daemon::Take(std::vector<Line> lines, std::function<void()> then) {
   lines_waiting_ += lines.size();
   taking_.push_back({std::move(lines), 0, std::move(then)});
@@ -125,7 +125,7 @@ void Daemon::Later(std::function<void()> work) {
   if (later_.size() == 1) boost::asio::post(loop_, [this] { DoNext(); });
 }
 
-// One piece in a turn, however many have long work to do.
+// One piece per turn, even if several have long work to do.
 void Daemon::DoNext() {
   const std::function<void()> work = std::move(later_.front());
   later_.pop_front();
@@ -145,7 +145,7 @@ void Daemon::Keep(const Line& line, bool is_ours) {
   Line named = line;
   if (is_ours) named.run = kNoRun;
   std::string json = LineJson(named);
-  // A clock step concerns only the observer that has the clock.
+  // A clock step concerns only the observer of that clock.
   if (upstream_ && !is_ours) upstream_->Add(json);
   store_->next().Add({++number_, line.run, line.t, std::move(json), Begins(line)});
   if (store_->next().line_bytes() > StoreQueue::kLineBytesMax) store_->Bound();

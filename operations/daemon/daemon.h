@@ -1,7 +1,7 @@
-// Connects the parts of stepwatchd: lines come in and are observed, stored and sent on; changes of incidents are
-// stored, and published when they are safe.
+// Connects the parts of stepwatchd: observes incoming lines, stores them and sends them on; stores changes of
+// incidents, and publishes them once they are safe.
 //
-// Everything on the thread that runs `loop`.
+// Everything runs on the thread that runs `loop`.
 #pragma once
 
 #include <chrono>
@@ -43,17 +43,17 @@ struct DaemonOptions {
 
 class Daemon final : public Service {
  public:
-  // The log outlives it.
+  // The log must outlive it.
   Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log);
   ~Daemon() override;
 
-  // Opens the store, restores the data of the process before, opens the intake, and begins to look for jobs.
+  // Opens the store, restores the data of the previous process, opens the intake, and begins to look for jobs.
   Status Start();
-  // Looks no more, closes the intake and writes what waits.
+  // Stops looking, closes the intake and writes waiting data.
   void Stop();
   // Applies the settings that may change at run time; returns the names of those that need a restart, or an empty text.
   std::string Apply(const DaemonSettings& settings);
-  // A line that was learnt just now on this machine.
+  // Processes a line just learnt on this machine.
   void TakeLine(Line line);
 
   void Later(std::function<void()> work) override;
@@ -85,7 +85,7 @@ class Daemon final : public Service {
   static constexpr double kBehindSeconds = 5;
   static constexpr size_t kLinesWaitingMax = 200000;
 
-  // Lines that are being taken.
+  // Lines in processing.
   struct Taking {
     std::vector<Line> lines;
     size_t taken = 0;
@@ -98,10 +98,10 @@ class Daemon final : public Service {
   void ApplyUpstream();
   void StartDiscovery();
   void ApplyDiscovery();
-  // Lines from `begun_number` on are of this process; 0: none is.
+  // Lines from `begun_number` on are of this process; 0: none yet.
   void Restore(const Restored& restored, int64_t begun_number);
   void RestoreLate(const Restored& restored);
-  // The store may lack what it had: all that is known is written again.
+  // The store may lack earlier data: writes all known data again.
   void StoreAgain();
   void WriteAllSeries();
   void AwaitTick();
@@ -111,19 +111,19 @@ class Daemon final : public Service {
   double PassTime(std::vector<Incident>* changes);
   void Observe(Line line, std::vector<Incident>* changes);
   void DoNext();
-  // Takes lines that wait, until `until` is over.
+  // Processes waiting lines, until `until` is over.
   void TakeSome(std::chrono::steady_clock::time_point until);
   void Keep(const Line& line, bool is_ours);
-  // Something was dropped because a limit was reached: the first time of each kind is logged, each time is counted in
-  // the metrics.
+  // Data was dropped because a limit was reached: the first time of each kind is logged, each time is counted in the
+  // metrics.
   void LogLoss(const std::string& what);
   void LookForLosses();
-  // Notes and stores changes; `then` is called when they are safe.
+  // Records and stores changes; `then` is called when they are safe.
   void Publish(const std::vector<Incident>& changes, std::function<void()> then);
-  // Those whose state has changed, at most so many.
+  // Stores runs whose state has changed, at most this many.
   void StoreRuns(size_t runs_max);
   void ForgetEnded();
-  // Notes whose series have grown, and stores those of so many runs.
+  // Records whose series have grown, and stores those of this many runs.
   void FindSeries();
   void StoreSeries(size_t runs_max);
   void StoreProcesses();
@@ -143,7 +143,7 @@ class Daemon final : public Service {
   ClockWatch clock_;
   std::unique_ptr<StoreQueue> store_;
   std::unique_ptr<Upstream> upstream_;    // null without an upstream
-  std::unique_ptr<Discovery> discovery_;  // null: it is switched off
+  std::unique_ptr<Discovery> discovery_;  // null: it is disabled
   Intake intake_;
   watch::Timer tick_;
 
@@ -153,13 +153,13 @@ class Daemon final : public Service {
     double stored_t = 0;
   };
   std::map<std::string, RunMark> marks_;
-  std::map<std::pair<std::string, std::string>, int64_t> series_marks_;  // the step from which to write on
+  std::map<std::pair<std::string, std::string>, int64_t> series_marks_;  // the first step to write next
   std::deque<std::string> series_due_;
   std::map<std::string, StoredRun, std::less<>> ended_;  // in the store
   std::map<std::string, KnownProcess> processes_;        // in the store
   KnownUntil known_until_;
   int64_t number_ = 0;        // of the last line
-  int64_t begun_number_ = 0;  // the one before the first line of this process, if it has begun without the store
+  int64_t begun_number_ = 0;  // the number before the first line of this process, if it has begun without the store
   bool is_started_ = false;
   bool is_restored_ = false;
   std::deque<std::function<void()>> later_;

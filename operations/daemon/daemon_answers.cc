@@ -1,4 +1,4 @@
-// The answers of the daemon to requests at the intake.
+// The daemon's answers to requests at the intake.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -36,7 +36,7 @@ void Daemon::SeriesNames(const std::string& run, std::function<void(std::vector<
   store_->Ask(ask, [merge] { merge({}); });
 }
 
-// The store has what was before this process began to watch.
+// The store has the data from before this process began to watch.
 void Daemon::SeriesOf(const std::string& run, const std::string& name,
                       std::function<void(std::vector<SeriesPoint>)> then) {
   const std::vector<SeriesPoint> seen = observer_.SeriesOf(run, name);

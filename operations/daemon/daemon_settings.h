@@ -1,4 +1,4 @@
-// stepwatchd.json as values. Every key has a default, so that an empty object, and no file at all, are settings.
+// stepwatchd.json as values. Every key has a default, so an empty object, or a missing file, is valid.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace stepwatch::operations {
 
 struct ListenSettings {
   std::string tcp;         // "127.0.0.1:9465"; empty: no TCP
-  std::string token_file;  // with the token that requests over TCP must carry
-  std::string name;        // of this machine, by which clients may ask over TCP
+  std::string token_file;  // with the token that TCP requests must contain
+  std::string name;        // names of this machine that TCP clients may use
   std::string readers;     // the group whose users may read
 
   bool operator==(const ListenSettings&) const = default;
@@ -61,7 +61,7 @@ struct ParsedDaemonSettings {
 
 inline constexpr size_t kSettingsBytesMax = size_t{1} << 20;
 
-// Pure. The text is JSON with // and /* */ comments. Invalid JSON, a value of another type than its key takes and a
+// Pure. The text is JSON with // and /* */ comments. Invalid JSON, a value of a type that its key does not accept and a
 // value out of range are refused with key, line and column. An unknown key is a warning that names the nearest known
 // one.
 Result<ParsedDaemonSettings> ParseDaemonSettings(std::string_view text_untrusted);

@@ -26,8 +26,8 @@ StoreLimits LimitsOf(const StoreSettings& settings) {
   return limits;
 }
 
-// The beats that a job has kept show how long its steps take. Older ones are seen at this time: to pass through a month
-// of them would take seconds.
+// The beats that a job has kept show the duration of its steps. Older beats are processed as of this time: replaying a
+// month of them would take seconds.
 constexpr double kPastSeconds = 600;
 
 IntakeOptions IntakeOptionsOf(const DaemonOptions& options, Log* log) {
@@ -69,7 +69,7 @@ Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log)
 
 Daemon::~Daemon() = default;
 
-// The store may take long to open, or never be there: then watching begins without it.
+// The store may take long to open, or never open: then watching begins without it.
 Status Daemon::OpenStore() {
   constexpr std::chrono::milliseconds kAwaited{1200};
   StoreQueue::Callbacks callbacks;
@@ -99,7 +99,7 @@ Status Daemon::OpenStore() {
   (void)clock_.Look(look);
   observer_.SetEarliest(look.wall - kPastSeconds);
   if (is_restored_) return Status();
-  // No number of a store that comes later is as large.
+  // No number from a store that opens later is this large.
   number_ = begun_number_ = static_cast<int64_t>(look.wall * 1000);
   Restored none;
   none.number_last = number_;
@@ -156,7 +156,7 @@ void Daemon::StartDiscovery() {
   discovery_->Start();
 }
 
-// Known processes, and the time of the last line of each rank, stay.
+// Known processes, and the time of each rank's last line, stay.
 void Daemon::ApplyDiscovery() {
   if (discovery_) {
     for (const KnownProcess& each : discovery_->Processes()) known_until_.Note(each.run, each.rank, each.reported_t);
@@ -172,12 +172,13 @@ void Daemon::Restore(const Restored& restored, int64_t begun_number) {
   number_ = std::max(number_, restored.number_last);
   for (const StoredRun& run : restored.runs) ended_[run.id] = run;
   const std::set<std::string> newest = NewestRuns(restored.lines);
-  // A run that ended long ago has no lines any more, and does not begin again because something of it is open.
+  // A run that ended long ago has no lines left, and must not begin again because an incident of it is open.
   for (const StoredIncident& each : restored.incidents)
     if (each.incident.state != IncidentState::kResolved &&
         (newest.contains(each.incident.run) || !ended_.contains(each.incident.run)))
       observer_.Adopt(each.incident);
-  // The time between what the process before has left and what this one knows was not watched: its silence is ours.
+  // The time between the data of the previous process and that of this one was not watched: the silence is that of
+  // stepwatchd.
   bool has_gap = false;
   const auto add_gap = [&](double t) {
     if (std::exchange(has_gap, true)) return;
@@ -200,7 +201,7 @@ void Daemon::Restore(const Restored& restored, int64_t begun_number) {
   if (!restored.lines.empty()) add_gap(options_.look_at_clocks().wall);
 }
 
-// As after a kill at this moment: of the store, and of what waited for it.
+// As after a kill at this moment: data of the store, and data that waited for it.
 void Daemon::RestoreLate(const Restored& restored) {
   log_.Write(LogLevel::kInfo, "the store is available: its data is restored");
   observer_ = Observer(SettingsOfObserver(options_.settings.detectors));

@@ -1,4 +1,4 @@
-// Storage of runs, series and processes as they stand, and removal of old data.
+// Storage of runs, series and processes in their present state, and removal of old data.
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -126,7 +126,7 @@ void Daemon::StoreSeriesOf(const std::string& run) {
     const std::vector<SeriesPoint> points = observer_.SeriesOf(run, name);
     if (points.empty()) continue;
     const auto mark = series_marks_.find({run, name});
-    // The last point that was written may have grown, or have been joined to the one before it.
+    // The last written point may have grown, or have been merged with the one before it.
     auto first = points.begin();
     if (mark != series_marks_.end()) {
       first = std::upper_bound(points.begin(), points.end(), mark->second,

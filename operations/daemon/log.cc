@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kLogLineBytesMax = 8 << 10;
 constexpr size_t kWaitingBytesMax = 1 << 20;
-// A line is written before the next thing happens, as long as that takes no longer.
+// A line is written before the next action, as long as this takes no longer.
 constexpr std::chrono::milliseconds kWriteTime{20};
 
 const char* NameOf(LogLevel level) {
@@ -40,7 +40,7 @@ std::string LineOf(LogLevel level, std::string_view text) {
          "\n";
 }
 
-// Waits as long as a pipe is full. False: it cannot be written, such as to a full disk.
+// Waits while a pipe is full. False: it cannot be written, for instance to a full disk.
 bool WriteWhole(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = base::FileSystem::Real().Write(STDERR_FILENO, text.data(), text.size());
@@ -88,7 +88,7 @@ class Log::Writer {
   }
 
  private:
-  // The thread shares it: one that hangs in a write outlives this.
+  // Shared with the thread: a thread that hangs in a write outlives this.
   struct Shared {
     base::Mutex mutex;
     base::Condition changed;

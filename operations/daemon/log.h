@@ -1,4 +1,4 @@
-// The log on standard error, which systemd's journal records: one line an entry.
+// The log on standard error, which systemd's journal records: one line per entry.
 //
 // A thread of its own writes it, because standard error may be a pipe without a reader: no caller waits for it, and the
 // newest lines are dropped, counted, and reported as soon as the pipe is read again.
@@ -16,12 +16,12 @@ enum class LogLevel { kInfo, kWarning, kError };
 class Log {
  public:
   Log();
-  // Goes on writing for up to a second.
+  // Continues to write for up to a second.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  // "2026-11-23T14:00:00Z warning: …"; no byte in it can steer a terminal. Waits for some milliseconds at most.
+  // "2026-11-23T14:00:00Z warning: …"; no byte in it can control a terminal. Waits for some milliseconds at most.
   void Write(LogLevel level, std::string_view text);
   int64_t lines_dropped() const;
 

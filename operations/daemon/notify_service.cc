@@ -19,7 +19,7 @@ void NotifyService(const std::string& state) {
   if (length == 0 || length >= sizeof address.sun_path) return;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, where, length);
-  // An abstract name begins with a zero byte, which @ stands for.
+  // An abstract name begins with a zero byte, written as @.
   if (address.sun_path[0] == '@') address.sun_path[0] = '\0';
   const base::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return;

@@ -19,7 +19,7 @@
 namespace stepwatch::operations {
 namespace {
 
-// More bad lines than this are counted, not named.
+// Bad lines beyond this number are counted, not named.
 constexpr int64_t kNamedLinesMax = 100;
 
 void Print(const std::vector<Incident>& changes, bool json) {

@@ -1,4 +1,4 @@
-// `stepwatchd replay`: recorded lines through the observer, in virtual time.
+// `stepwatchd replay`: passes recorded lines through the observer, in virtual time.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace stepwatch::operations {
 struct ReplayArguments {
   std::string file;  // - is standard input
   bool json = false;
-  double tail_seconds = 600;  // that pass after the last line
+  double tail_seconds = 600;  // of time after the last line
 };
 
 // Prints each change of an incident as it happens. Invalid lines are named on standard error, counted, and skipped.

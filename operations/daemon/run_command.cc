@@ -28,7 +28,7 @@ std::string Variable(const char* name) {
 
 std::string StateDirectory(const std::string& named) {
   if (!named.empty()) return named;
-  // systemd names several with colons between them.
+  // systemd passes several names with colons between them.
   if (const std::string given = Variable("STATE_DIRECTORY"); !given.empty()) return given.substr(0, given.find(':'));
   if (const std::string given = Variable("XDG_STATE_HOME"); !given.empty()) return base::JoinPath(given, "stepwatchd");
   const std::string home = Variable("HOME");
@@ -60,7 +60,7 @@ Result<DaemonSettings> ReadSettings(const std::string& path) {
   return Status(parsed.status().code(), PlacedLine(path, "error", parsed.status().place(), parsed.status().message()));
 }
 
-// A fault of one handler ends that one.
+// A fault of one handler ends that handler only.
 void RunLoop(boost::asio::io_context& loop, Log* log) {
   for (;;) {
     try {
@@ -125,7 +125,7 @@ class Running {
 }  // namespace
 
 int RunDaemon(const RunArguments& arguments) {
-  // A peer that has gone, and a file that may not grow, are errors of calls.
+  // A disconnected peer, and a file at its size limit, are reported as errors of calls.
   (void)std::signal(SIGPIPE, SIG_IGN);
   (void)std::signal(SIGXFSZ, SIG_IGN);
   ReadZerosWhereFilesWereCut();

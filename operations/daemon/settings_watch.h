@@ -21,7 +21,7 @@ class SettingsWatch {
  public:
   using OnSettings = std::function<void(const DaemonSettings& settings)>;
 
-  // `path` empty: no file is watched. The log outlives it.
+  // `path` empty: no file is watched. The log must outlive it.
   SettingsWatch(boost::asio::io_context& loop, std::string path, Log* log, OnSettings on_settings);
 
   void Start();
@@ -36,7 +36,7 @@ class SettingsWatch {
   const OnSettings on_settings_;
   base::IoThread io_{"stepwatch-conf"};
   watch::Watcher watcher_;
-  bool is_first_ = true;  // what was read at the start
+  bool is_first_ = true;  // the content at the start
 };
 
 }  // namespace stepwatch::operations

@@ -14,7 +14,7 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr std::string_view kEnding = ".jsonl";
-// A number with as many digits sorts as text does.
+// Numbers with the same count of digits sort like text.
 constexpr size_t kDigits = 12;
 constexpr size_t kReadBytesMax = size_t{64} << 20;
 
@@ -62,7 +62,7 @@ Status Spool::Append(std::string_view lines) {
   if (!file.ok()) return file.status();
   const int64_t before = goes_on ? entries_.back().bytes : 0;
   if (Status written = base::WriteAll(file.value().get(), lines, files_); !written.ok()) {
-    // No half of it stays.
+    // A half-written file is removed.
     (void)files_.Truncate(file.value().get(), before);
     if (!goes_on) (void)files_.Unlink(PathOf(number).c_str());
     return written;

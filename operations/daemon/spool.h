@@ -1,5 +1,5 @@
-// Lines on disk that wait for another stepwatchd: files of JSON lines in a directory, sent oldest first, removed when
-// they have been accepted. They survive a kill; a file that was being sent is sent again.
+// Lines on disk that wait for another stepwatchd: files of JSON lines in a directory, sent oldest first, removed once
+// accepted. They survive a kill; a file that was being sent is sent again.
 //
 // Blocks; for one thread.
 #pragma once
@@ -14,19 +14,19 @@
 
 namespace stepwatch::operations {
 
-// The first whole lines, at most so many bytes unless one line has more.
+// The first whole lines, at most this many bytes unless one line has more.
 std::string_view FirstLines(std::string_view lines, size_t bytes_max);
 
 class Spool {
  public:
   static constexpr int64_t kFileBytesMax = int64_t{1} << 20;
 
-  // `bytes_max`: over it the oldest files go. `files` outlives it.
+  // `bytes_max`: beyond it the oldest files are removed. `files` must outlive it.
   Spool(std::string directory, int64_t bytes_max, base::FileSystem& files = base::FileSystem::Real())
       : directory_(std::move(directory)), bytes_max_(bytes_max), files_(files) {}
 
   void SetBytesMax(int64_t bytes_max) { bytes_max_ = bytes_max; }
-  // Makes the directory, and finds the files that the process before has left.
+  // Makes the directory, and finds the files of the previous process.
   Status Open();
   // Whole lines.
   Status Append(std::string_view lines);
@@ -34,7 +34,7 @@ class Spool {
   // The oldest lines.
   Result<std::string> Oldest() const;
   int64_t oldest_bytes() const { return entries_.front().bytes; }
-  // They have been accepted.
+  // The oldest lines were accepted.
   void RemoveOldest();
   int64_t bytes() const { return bytes_; }
   int64_t bytes_dropped() const { return bytes_dropped_; }
@@ -51,7 +51,7 @@ class Spool {
   base::FileSystem& files_;
   std::deque<Entry> entries_;
   int64_t number_last_ = 0;
-  bool is_last_ours_ = false;  // a file of a process that was killed may end in half a line
+  bool is_last_ours_ = false;  // the file of a killed process may end in half a line
   int64_t bytes_ = 0;
   int64_t bytes_dropped_ = 0;
 };

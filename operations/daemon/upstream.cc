@@ -12,17 +12,17 @@ constexpr std::chrono::seconds kPostTime{10};
 constexpr std::chrono::seconds kStopTime{2};
 constexpr size_t kTokenBytesMax = 1024;
 constexpr int kTooLarge = 413;
-// At one time, so that new lines do not wait for long.
+// Limit of bytes at one time, so that new lines do not wait for long.
 constexpr int kFilesAtOnce = 16;
 
-// Lines that another one has read and does not want: sending them again changes nothing.
+// Lines that the receiver has read and rejected: sending them again changes nothing.
 bool IsRefusedForGood(int status) {
   return status >= 400 && status < 500 && status != 401 && status != 403 && status != 408 && status != 429;
 }
 
 }  // namespace
 
-// The thread's side.
+// The part that runs on the thread.
 class Upstream::Sender {
  public:
   explicit Sender(UpstreamOptions options)
@@ -77,7 +77,7 @@ class Upstream::Sender {
     if (status->ok()) spool_.RemoveOldest();
   }
 
-  // Sends the lines in pieces, and cuts off what needs not be sent again.
+  // Sends the lines in pieces, and removes those that need not be sent again.
   Status PostAll(std::string_view* lines, size_t bytes_max) {
     while (!lines->empty()) {
       const std::string_view piece = FirstLines(*lines, bytes_max);
@@ -102,7 +102,7 @@ class Upstream::Sender {
     const Result<int> status = PostBeats(target_.address, token, std::string(lines), wall_(), kPostTime);
     if (!status.ok()) return status.status();
     if (status.value() == 200) return Status();
-    // It takes less at a time.
+    // The receiver accepts less at a time.
     if (status.value() == kTooLarge && FirstLines(lines, lines.size() / 2).size() < lines.size())
       return PostAll(&lines, lines.size() / 2);
     if (IsRefusedForGood(status.value())) {
@@ -149,7 +149,7 @@ void Upstream::SetTarget(UpstreamTarget target) {
 
 void Upstream::Bound() {
   if (pending_.size() <= kPendingBytesMax) return;
-  // Some more than need be, so that it is not done with every line.
+  // Removes more than necessary, so that this is not done for every line.
   const size_t end = pending_.find('\n', pending_.size() - kPendingBytesMax / 8 * 7);
   const size_t cut = end == std::string::npos ? pending_.size() : end + 1;
   pending_dropped_ += static_cast<int64_t>(cut);
@@ -183,7 +183,7 @@ void Upstream::OnSent(Sent sent) {
   if (!sent.loss.empty() && on_loss_) on_loss_(sent.loss);
   if (!sent.unspooled.empty()) pending_.insert(0, sent.unspooled);
   Bound();
-  // Spooled during a pause, which goes on.
+  // Spooled during a pause, which continues.
   if (!sent.has_tried) return;
   if (sent.status.ok()) {
     retry_.Reset();
@@ -191,7 +191,7 @@ void Upstream::OnSent(Sent sent) {
     return;
   }
   if (!std::exchange(in_trouble_, true)) on_trouble_(sent.status.message());
-  // Half of it is chance: many that lost the same upstream do not come back at one time.
+  // Half of the pause is random, so that many clients of one upstream do not come back at the same time.
   next_ = running_ + retry_.Next() * std::uniform_real_distribution<double>(0.5, 1.0)(dice_);
 }
 

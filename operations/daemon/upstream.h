@@ -1,7 +1,7 @@
 // Sends lines on to another stepwatchd, in order, and keeps them on disk while it is away.
 //
 // Lines leave about once a second. Accepted lines may be sent again after a kill of either side; observers count a
-// repeated beat once. All methods belong to the thread that runs `loop`; files and network are another thread's.
+// repeated beat once. All methods run on the thread of `loop`; files and network have a thread of their own.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ class io_context;
 
 namespace stepwatch::operations {
 
-// Where lines go, and how much of them waits on disk.
+// The destination of lines, and the number that waits on disk.
 struct UpstreamTarget {
   UpstreamAddress address;
-  std::string token_file;  // empty: none is shown
+  std::string token_file;  // empty: not shown
   int64_t spool_bytes = int64_t{256} << 20;
 };
 
@@ -33,14 +33,14 @@ struct UpstreamOptions {
   UpstreamTarget target;
   std::string directory;                               // of the spool
   std::function<double()> wall;                        // now
-  std::function<void(const std::string&)> on_trouble;  // it accepts no lines, and why: once, until it does again
+  std::function<void(const std::string&)> on_trouble;  // why it accepts no lines: once, until it accepts again
   std::function<void()> on_recovery;
-  std::function<void(const std::string&)> on_loss = {};  // lines are dropped, and why: each time
+  std::function<void(const std::string&)> on_loss = {};  // why lines are dropped: each time
 };
 
 class Upstream {
  public:
-  // Lines that wait in memory for the thread; more are dropped, oldest first.
+  // Lines that wait in memory for the thread; beyond this the oldest are dropped.
   static constexpr size_t kPendingBytesMax = size_t{16} << 20;
   // The body of one request: far below the limit of a stepwatchd.
   static constexpr size_t kPostBytesMax = size_t{1} << 20;
@@ -59,7 +59,7 @@ class Upstream {
 
   // One line, without its newline.
   void Add(const std::string& line);
-  // Waiting and later lines are sent there from now on.
+  // From now on sends waiting and later lines there.
   void SetTarget(UpstreamTarget target);
   // About once a second; `running`: seconds of a clock that is never set.
   void Tick(double running);
@@ -73,7 +73,7 @@ class Upstream {
     std::string unspooled;  // that could not be written either
     int64_t waiting_bytes = 0;
     int64_t dropped_bytes = 0;
-    std::string loss;  // why some were dropped; empty: none were
+    std::string loss;  // why some were dropped; empty: no drops
   };
   void OnSent(Sent sent);
   void Bound();
@@ -89,8 +89,8 @@ class Upstream {
   base::Retry retry_{1, kPauseSecondsMax};
   double next_ = 0;
   double running_ = 0;
-  Counts counts_;                // as the thread has counted
-  int64_t pending_dropped_ = 0;  // bytes that never came to it
+  Counts counts_;                // as counted by the thread
+  int64_t pending_dropped_ = 0;  // bytes that never reached it
   std::minstd_rand dice_{std::random_device{}()};
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   base::IoThread thread_{"stepwatch-up"};

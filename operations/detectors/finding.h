@@ -13,11 +13,11 @@ struct Finding {
   IncidentKind kind = IncidentKind::kStuck;
   // Distinguishes findings of one kind with different causes; mostly empty.
   std::string key;
-  std::vector<int64_t> ranks;  // culprits, the surest first
+  std::vector<int64_t> ranks;  // culprits, the most certain first
   std::optional<int64_t> since_step;
   Severity severity = Severity::kWarning;
   Evidence evidence;
-  // The incident waits for so long for a better explanation.
+  // Seconds that the incident waits for a better explanation.
   double hold_seconds = 0;
   // A symptom explains no other finding, and opens an incident only if no other finding explains it.
   bool is_symptom = false;

@@ -6,7 +6,7 @@
 namespace stepwatch::operations {
 
 struct StuckSettings {
-  double silence_seconds_min = 120;      // no deadline by silence alone is shorter
+  double silence_seconds_min = 120;      // minimum of every deadline that is based on silence alone
   double standstill_factor = 3;          // of the longest standstill that was followed by progress
   double witness_steps = 3;              // with a second witness: learnt step times …
   double witness_seconds = 5;            // … and seconds
@@ -15,7 +15,7 @@ struct StuckSettings {
   double start_alive_seconds = 3600;     // before the first steps, ranks report
   double phase_seconds = 1800;           // eval and checkpoint, before one was seen, no reports
   double phase_alive_seconds = 7200;     // likewise, ranks report
-  double phase_factor = 5;               // afterwards: so many times the longest,
+  double phase_factor = 5;               // afterwards: this multiple of the longest,
   double phase_seconds_min = 300;        // at least this, no reports,
   double phase_alive_seconds_min = 450;  // at least this, ranks report
 
@@ -41,8 +41,8 @@ struct NumericsSettings {
 
 struct PaceSettings {
   double drop_ratio = 0.8;   // of the frozen baseline
-  double block_seconds = 1;  // the pace is taken over so long, and
-  int64_t block_steps = 5;   // so many steps
+  double block_seconds = 1;  // the pace is measured over this time, and
+  int64_t block_steps = 5;   // this many steps
   int64_t baseline_blocks = 240;
   int64_t baseline_blocks_min = 8;
   double straggler_ratio = 1.3;  // of the peers' median

@@ -46,7 +46,7 @@ Status NoAnswer() {
 
 }  // namespace
 
-// The lines stand last, and each is parsed once.
+// The lines come last, and each is parsed once.
 Result<BeatAnswer> ParseBeatAnswer(std::string_view json_untrusted) {
   const size_t beats = json_untrusted.substr(0, kHeadBytesMax).find(kBeats);
   if (beats == std::string_view::npos) return NoAnswer();

@@ -16,7 +16,7 @@ constexpr uint64_t kTicksOfFind = 4, kTicksOfHost = 20;
 constexpr std::chrono::milliseconds kMetricsTime{3000};
 constexpr size_t kRanksOfStacksMax = 16;
 constexpr size_t kStacksOpenMax = 64;
-constexpr double kOverSeconds = 60;  // a control socket whose process is over is left alone for so long
+constexpr double kOverSeconds = 60;  // a control socket whose process is over is ignored for this long
 
 double SystemSeconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -46,7 +46,7 @@ Discovery::Discovery(boost::asio::io_context& loop, DiscoveryOptions options, st
                     pulses_,
                     std::move(dependencies.open_pulse),
                     [report = std::move(report)](Line line) {
-                      // A step of the clock is one of the observer's own, and would be one for all runs.
+                      // A clock step concerns only this observer, and would otherwise apply to all runs.
                       const auto* event = std::get_if<Event>(&line.what);
                       if (event == nullptr || !std::holds_alternative<ClockStepEvent>(*event)) report(std::move(line));
                     },
@@ -105,7 +105,7 @@ void Discovery::Tick() {
     Find();
     LookAtStandstills();
   }
-  // A job may report its end meanwhile, which is no reason to begin anew.
+  // A job may report its end meanwhile, which is no reason to begin again.
   std::vector<std::shared_ptr<WatchedJob>> jobs;
   for (const auto& [key, job] : jobs_) jobs.push_back(job);
   for (const auto& job : jobs) job->Tick();
@@ -143,7 +143,7 @@ void Discovery::OnFound(const std::vector<control_socket::FoundSocket>& sockets)
     const auto silent = silent_.find(key);
     const bool waits = silent != silent_.end() && now < silent->second.again_at;
     if (jobs_.count(key) > 0 || waits) continue;
-    // No user's control sockets keep out those of another.
+    // The control sockets of one user cannot keep out those of another.
     size_t& theirs = of_users[server.uid];
     if (jobs_.size() >= options_.jobs_max || theirs >= std::max<size_t>(1, options_.jobs_max / 2)) {
       is_full = true;
@@ -321,7 +321,7 @@ bool Discovery::IsWatched(const KnownProcess& known) const {
 }
 
 void Discovery::FetchMetrics(std::function<void(std::string page)> done) {
-  // Requests that come meanwhile get the same page, so that many of them hold no more than one.
+  // Requests during a fetch get the same page, so that many of them use no more memory than one.
   metrics_waiting_.push_back(std::move(done));
   if (metrics_waiting_.size() > 1) return;
   std::vector<MetricsQuestion> questions;

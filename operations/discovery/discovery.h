@@ -1,10 +1,10 @@
 // Finds the jobs of this machine and reports their state as lines.
 //
-// Control sockets are looked for once a second. The pulse of each job is read four times a second, at no cost to the
-// job; its beats are requested once a second while its pulse changes. The end of a process is reported at once, by its
-// pidfd. A job that hangs, vanishes or answers garbage is asked ever less often, and delays no other job. A control
+// Searches for control sockets once a second. The pulse of each job is read four times a second, at no cost to the job;
+// its beats are requested once a second while its pulse changes. The end of a process is reported at once, by its
+// pidfd. A job that hangs, vanishes or sends garbage is queried ever less often, and delays no other job. A control
 // socket that does not answer is no sign that its process is gone: the rank stays silent until another source reports
-// the end. A process that was found stays known until it is gone, across restarts of stepwatchd.
+// the end. A process that was found stays known until it ends, across restarts of stepwatchd.
 //
 // Lives on the loop's thread; nothing blocks it: directories, pulses and stacks have threads of their own.
 #pragma once
@@ -41,7 +41,7 @@ namespace stepwatch::operations {
 struct DiscoveryOptions {
   std::vector<std::string> directories;  // of this user: see sockets::RuntimeDirectories
   std::vector<std::string> named;        // of other users, as a service of a group that may read their jobs
-  std::string host;                      // by which lines name this machine
+  std::string host;                      // name of this machine in lines
   StackTools stacks;
   bool collects_stacks = true;  // also before an incident, of processes that have just stopped making steps
   size_t jobs_max = 4096;
@@ -57,8 +57,9 @@ class Discovery {
  public:
   struct Dependencies {
     OpenPulse open_pulse = {};         // see OpenSocketPulse
-    std::function<double()> now = {};  // the wall clock in seconds; empty: that of the system
-    // When an earlier stepwatchd reported the last line of that rank; older lines that the job repeats are skipped.
+    std::function<double()> now = {};  // the wall clock in seconds; empty: the system's
+    // The time at which an earlier stepwatchd reported the last line of that rank; older lines that the job repeats are
+    // skipped.
     std::function<double(const std::string& run, int64_t rank)> known_until = {};
     base::FileSystem* files = &base::FileSystem::Real();
     // Data of a job was left out because a limit was reached. Called each time.
@@ -73,7 +74,7 @@ class Discovery {
   Discovery& operator=(const Discovery&) = delete;
 
   void Start();
-  // Processes that an earlier stepwatchd knew: the end of each, past or future, is reported. Before Start.
+  // Processes known to an earlier stepwatchd: the end of each, past or future, is reported. Before Start.
   void Remember(const std::vector<KnownProcess>& processes);
   // No line is reported afterwards.
   void Stop();
@@ -111,9 +112,9 @@ class Discovery {
   std::optional<KnownProcess> KnownOf(const WatchedJob& job) const;
   bool IsWatched(const KnownProcess& known) const;
   void LookAtStandstills();
-  // False: too much waits already, and `done` is not called.
+  // False: too many requests wait already, and `done` is not called.
   bool PostStacks(const std::shared_ptr<WatchedJob>& job, Pause pause, std::function<void(StackReport)> done);
-  // The work, unless this object is stopped before the loop comes to it.
+  // Runs the work, unless this object is stopped before.
   std::function<void()> IfAlive(std::function<void()> work) const;
 
   DiscoveryOptions options_;
@@ -122,7 +123,7 @@ class Discovery {
   base::IoThread directories_{"stepwatchd-find"};
   base::IoThread pulses_{"stepwatchd-puls"};
   base::IoThread stacks_{"stepwatchd-stck"};
-  // Can be read once this is stopped. Shared with the tools that run.
+  // Becomes readable when this is stopped. Shared with the tools that run.
   const std::shared_ptr<const base::UniqueFd> stop_ =
       std::make_shared<const base::UniqueFd>(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   JobDependencies dependencies_;

@@ -5,7 +5,7 @@
 namespace stepwatch::operations {
 namespace {
 
-// Smaller differences are not reported: of pressure, in percent, and of a cgroup's memory, as a share of its limit.
+// Smaller changes are not reported: of pressure, in percent, and of a cgroup's memory, as a share of its limit.
 constexpr double kPsiDifferenceMin = 1;
 constexpr double kShareDifferenceMin = 0.05;
 

@@ -12,7 +12,7 @@ namespace stepwatch::operations {
 
 class HostLines {
  public:
-  // `cgroups`: those of the run's processes, by their directories, see OomCounter. Empty if nothing has changed, unless
+  // `cgroups`: those of the run's processes, by their directories, see OomCounter. Empty without a change, unless
   // `reports_same`.
   std::optional<HostEvent> OnMemory(const std::string& host, const HostMemory& memory,
                                     const std::map<std::string, CgroupMemory>& cgroups, bool reports_same = false);

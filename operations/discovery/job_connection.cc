@@ -47,7 +47,7 @@ void JobConnection::Get(const std::string& target, std::chrono::milliseconds tim
 asio::awaitable<void> JobConnection::Converse(std::string target, size_t bytes_max, uint64_t question) {
   co_await asio::post(executor_, asio::use_awaitable);
   const auto request = http::ClientConnection::MakeMessage("GET", target);
-  bool is_kept = connection_.is_open();  // from an earlier question: the other end may have closed it since
+  bool is_kept = connection_.is_open();  // from an earlier request: the other end may have closed it since
   while (IsAwaited(question)) {
     Status connected;
     if (!is_kept) connected = co_await Connect();
@@ -63,7 +63,7 @@ asio::awaitable<void> JobConnection::Converse(std::string target, size_t bytes_m
     const bool was_closed = received.unsent || received.error == beast::http::error::end_of_stream;
     if (std::exchange(is_kept, false) && was_closed) continue;
     if (!received.keeps_alive) connection_.Close();
-    // The share of the room lasts until the answer is taken.
+    // The share of the room lasts until the answer is processed.
     co_return Finish(ReplyOf(&received, bytes_max));
   }
 }

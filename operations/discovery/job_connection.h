@@ -1,4 +1,4 @@
-// A connection to the control socket of a job, on the loop: it waits for nobody.
+// A connection to the control socket of a job, on the loop, without blocking.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -19,21 +19,20 @@
 
 namespace stepwatch::operations {
 
-// Who serves a control socket, by the kernel's word.
+// The process that serves a control socket, from the kernel's peer credentials.
 struct SocketServer {
-  sockets::Peer peer;    // its pid is 0 if that process has none here, as in another container
-  base::UniqueFd pidfd;  // of the very process that listens, wherever it is; invalid before Linux 6.5
+  sockets::Peer peer;    // its pid is 0 if that process has no pid here, as in another container
+  base::UniqueFd pidfd;  // of the process that listens, in any container; invalid before Linux 6.5
 };
 
-// One question after the other over one connection, which is made when it is needed and made again when it was lost. A
-// question has its time from connecting to the last byte, so a server that sends a byte a second holds up nobody. Owned
+// Sends one request after the other over one connection, which is made on demand and again after a loss. The time of a
+// request runs from connecting to the last byte, so a server that sends a byte a second cannot delay the caller. Owned
 // by a shared_ptr; lives on the loop's thread.
 class JobConnection : public std::enable_shared_from_this<JobConnection> {
  public:
   using Done = std::function<void(Result<http::Reply>)>;
 
-  // `trusted`: see http::Client. `room`: what the large answers of all connections may have at one time; nothing:
-  // anything.
+  // `trusted`: see http::Client. `room`: limit for the large answers of all connections at one time; null: unlimited.
   JobConnection(boost::asio::io_context& loop, std::string path, std::optional<uid_t> trusted,
                 std::optional<base::ByteRoom> room = {})
       : path_(std::move(path)),
@@ -42,14 +41,14 @@ class JobConnection : public std::enable_shared_from_this<JobConnection> {
         executor_(loop.get_executor()),
         connection_(executor_) {}
 
-  // GET. Calls `done` once, from the loop, and never from here; not at all after Close. kNotFound: nobody listens
+  // GET. Calls `done` once, from the loop and never from here; not at all after Close. kNotFound: no process listens
   // there; kTimedOut; kExhausted: the answer has more than `bytes_max`, or more than there is room for; kUnavailable:
-  // everything else. Only while no other question is under way.
+  // everything else. Only while no other request is running.
   void Get(const std::string& target, std::chrono::milliseconds time, size_t bytes_max, Done done);
   bool is_busy() const { return done_ != nullptr; }
   void Close();
 
-  // Of the connection made last; null: none was.
+  // Peer of the last connection; null: no connection was made.
   const SocketServer* server() const { return server_ ? &*server_ : nullptr; }
   base::UniqueFd TakePidfd();
 
@@ -67,7 +66,7 @@ class JobConnection : public std::enable_shared_from_this<JobConnection> {
   const boost::asio::any_io_executor executor_;
   http::ClientConnection connection_;
   std::optional<SocketServer> server_;
-  uint64_t question_ = 0;  // a coroutine that was closed finds another number
+  uint64_t question_ = 0;  // a closed coroutine finds another number
   Done done_;
 };
 

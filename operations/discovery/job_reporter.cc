@@ -8,15 +8,15 @@
 namespace stepwatch::operations {
 namespace {
 
-// Between two requests to a control socket: while its pulse changes, and while it does not.
+// Interval of requests to a control socket: while its pulse changes, and while it does not.
 constexpr double kAskSeconds = 1, kAskQuietSeconds = 5;
-// Between two beats made of a pulse: while it moves, and while it does not.
+// Interval of beats made from a pulse: while it changes, and while it does not.
 constexpr double kPulseSeconds = 1, kPulseQuietSeconds = 5;
-// So long a pulse may be ahead of the beats of a control socket that answers.
+// A pulse may be this far ahead of the beats of a control socket that answers.
 constexpr double kBehindSecondsMax = 3;
-// Ranks begin with a run id each of their own, and agree on one within their first step.
+// Each rank begins with a run id of its own, and the ranks agree on one within their first step.
 constexpr double kAgreeSeconds = 3;
-// A short wait for a device is everyday; so many looks, a second apart, are not.
+// A short wait for a device is normal; this many looks, a second apart, are not.
 constexpr int kDeviceLooks = 3;
 
 bool StandsStill(char state) {
@@ -44,7 +44,7 @@ bool JobReporter::Belongs(const std::string& run, int64_t rank, int64_t world, b
   if (run.empty()) return false;
   if (run == run_ && rank == rank_) return true;
   if (run_.empty() && world > 1 && !has_stepped && now - found_at_ < kAgreeSeconds) return false;
-  // The run under its earlier id was never one of its own.
+  // The run under its earlier id was never a separate run.
   if (!run_.empty() && !has_ended_) lines->push_back(LineOf(now, EndEvent{EndReason::kOk}));
   run_ = run;
   rank_ = rank;

@@ -1,7 +1,7 @@
 // Makes lines from all sources on one process: its beats, its pulse, its state, its end. Pure.
 //
-// The beats of the control socket are complete, in order and have their own times, so they are reported. The pulse has
-// less, and has it at once: it is reported where no beats come, because the control socket hangs or nothing changes.
+// The beats of the control socket are complete, in order and have their own times, so they are preferred. The pulse has
+// less data, without delay: it is reported when no beats come, because the control socket hangs or no step ends.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ class JobReporter {
  public:
   using Lines = std::vector<Line>;
 
-  // `host`: of the process, for runs whose start is not known any more. Times are those of the observer's wall clock.
+  // `host`: that of the process, for runs whose start is no longer known. Times are those of the observer's wall clock.
   JobReporter(std::string host, double now) : host_(std::move(host)), found_at_(now), reported_at_(now) {}
 
-  // Lines up to this time were reported and kept by an earlier stepwatchd.
+  // An earlier stepwatchd has reported and kept lines up to this time.
   void SetKnownUntil(double t) { known_until_ = t; }
 
-  // The next question's `since`.
+  // `since` of the next request.
   uint64_t since() const { return since_; }
-  // The control socket should be asked: the pulse has changed since the last time, or that is long ago.
+  // True if a request to the control socket is due: the pulse has changed since the last one, or that is long ago.
   bool WantsBeats(double now) const;
   void OnAsked(double now);
   void OnBeats(const BeatAnswer& answer, double now, Lines* lines);
@@ -38,10 +38,10 @@ class JobReporter {
   void OnState(char state, double now, Lines* lines);
   void OnStacks(const std::string& text, double now, Lines* lines);
   void OnCollective(const std::optional<std::string>& operation, double now, Lines* lines);
-  // Its pulse reports that its run is over, and its control socket is shut: only its last words are left.
+  // True if its pulse reports the end of its run, and its control socket is closed: only its last words are left.
   bool HasLeft() const { return look_ && look_->end && is_socket_silent_ && !has_ended_; }
   void OnLeft(const std::vector<LastWordLine>& words, double now, Lines* lines);
-  // Reports its last words, then that it is gone.
+  // Reports its last words, then its end.
   void OnGone(const std::vector<LastWordLine>& words, double now, Lines* lines);
 
   // Empty: not known yet.
@@ -76,9 +76,9 @@ class JobReporter {
   uint64_t since_ = 0;
   uint64_t asked_since_ = 0;
   double asked_at_ = -1e9;
-  std::optional<PulseLook> asked_look_;  // when the control socket was asked last
+  std::optional<PulseLook> asked_look_;  // when the last request was sent to the control socket
   bool is_behind_ = false;               // the control socket has more lines than one answer holds
-  bool is_socket_silent_ = false;        // it was asked and has not answered
+  bool is_socket_silent_ = false;        // a request has no answer yet
   std::optional<PulseLook> look_;
   double look_changed_at_ = 0;
   Reported reported_;
@@ -87,7 +87,7 @@ class JobReporter {
   bool has_ended_ = false;
   bool has_begun_ = false;  // a start was reported
   char state_ = 'R';
-  int waits_for_device_ = 0;  // looks that found D, one after the other
+  int waits_for_device_ = 0;  // consecutive looks that found D
   bool waits_ = false;
   uint64_t lines_lost_ = 0;
 };

@@ -11,14 +11,14 @@
 namespace stepwatch::operations {
 namespace {
 
-// A process that is gone in any case: after a reboot its pid may belong to another process.
+// Stands for a process that is certainly gone: after a reboot its pid may belong to another process.
 constexpr ProcessRef kGoneProcess{0, 0};
 
-// An event of the process's own time may be older than a beat that was made of its pulse, which has the observer's.
+// An event with the process's own time may be older than a beat made from its pulse, which has the observer's time.
 constexpr double kEventSeconds = 2;
 
 bool IsOf(const control_socket::LeftEnd& end, const KnownProcess& known) {
-  // A file of one user is no evidence on another user's process.
+  // A file of one user is no evidence about another user's process.
   if (end.owner && known.uid && *end.owner != *known.uid) return false;
   const auto is = [&](const base::ProcessIdentity& process) { return process.pid > 0 && process == end.process; };
   return is(known.own) || is(known.process);

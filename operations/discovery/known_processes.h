@@ -1,5 +1,5 @@
-// The processes that were found, also those of an earlier stepwatchd and those whose control socket does not answer any
-// more.
+// The processes that were found, including those of an earlier stepwatchd and those whose control socket no longer
+// answers.
 //
 // A process that is no longer seen through a control socket is watched here until it ends. Lives on the loop's thread.
 #pragma once
@@ -28,7 +28,7 @@ class ProcessEnd;
 class KnownProcesses {
  public:
   using OnEnd = std::function<void(const KnownProcess& process)>;
-  // A process whose state could not be seen for so long is forgotten.
+  // A process is forgotten when its state could not be seen for this long.
   static constexpr double kUnseenSecondsMax = 7 * 86400.0;
 
   // `on_end` is called from the loop, never from here. A process stays known until Forget.
@@ -40,12 +40,12 @@ class KnownProcesses {
 
   static constexpr size_t kProcessesMax = 16384;
 
-  // It is watched through its control socket at this moment. False: there are too many, and it stays unknown.
+  // The process is watched through its control socket now. False: there are too many, and it stays unknown.
   bool See(const KnownProcess& process);
   // An earlier stepwatchd has seen it.
   void Remember(const KnownProcess& process);
   void Forget(const std::string& key);
-  // Once a second, after all calls of See: processes that were not seen are watched.
+  // Once a second, after all calls of See: watches processes that were not seen.
   void Tick(double now);
   void Stop();
   std::vector<KnownProcess> All() const;
@@ -70,7 +70,7 @@ class KnownProcesses {
 // another container.
 std::optional<bool> HasEnded(const KnownProcess& known, base::FileSystem& files = base::FileSystem::Real());
 
-// Its last words, if it is among `ends`, without lines up to `reported_t`; then that it is gone.
+// Reports its last words, if it is among `ends`, without lines up to `reported_t`; then its end.
 std::vector<Line> LastLinesOf(const KnownProcess& known, const std::vector<control_socket::LeftEnd>& ends,
                               double reported_t, double now);
 

@@ -33,7 +33,7 @@ void LeftEnds::Read(double now) {
   asked_at_ = now;
   reading_ = std::make_shared<const bool>(true);
   const auto ends = std::make_shared<std::vector<control_socket::LeftEnd>>();
-  // Not of this object when it has been destroyed, nor when it waits no longer.
+  // The answer is dropped if this object was destroyed, or no longer waits.
   const auto report = [this, ends, reading = std::weak_ptr(reading_)] {
     if (!reading.expired()) Report(*ends);
   };

@@ -20,7 +20,7 @@ class LeftEnds {
  public:
   using Found = std::function<void(const KnownProcess& process, const std::vector<control_socket::LeftEnd>& ends)>;
 
-  // `found` is called from the loop, once for each process, with all that was left.
+  // `found` is called from the loop, once for each process, with all files that were left.
   LeftEnds(base::IoExecutor& files_thread, std::shared_ptr<watch::LoopMailbox> mailbox,
            std::vector<std::string> directories, base::FileSystem& files, Found found);
 
@@ -38,9 +38,9 @@ class LeftEnds {
   base::FileSystem& files_;
   const Found found_;
   std::vector<KnownProcess> waiting_;
-  std::vector<KnownProcess> asked_;  // that the reading under way is for
+  std::vector<KnownProcess> asked_;  // for which the running read is made
   double asked_at_ = 0;
-  std::shared_ptr<const bool> reading_;  // null: none is under way
+  std::shared_ptr<const bool> reading_;  // null: no read is running
 };
 
 }  // namespace stepwatch::operations

@@ -35,7 +35,7 @@ std::string Escaped(std::string_view value) {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// Both behind one another, without two of one name.
+// Joins both, without names that occur twice.
 Labels Joined(const std::vector<ExpositionLabel>& own, const ExpositionSample& sample) {
   Labels labels;
   for (const ExpositionLabel& label : own) labels.emplace_back(label.name, Escaped(label.value));
@@ -96,7 +96,7 @@ class Merger {
   }
 
  private:
-  // The names of a histogram's parts are no other family's: of one name and two meanings the first stands.
+  // The names of a histogram's parts belong to no other family: of two families with one name the first is kept.
   bool Claim(const ExpositionFamily& family) {
     std::vector<std::string> names{family.name};
     for (const std::string_view ending : SampleEndings(family.type)) names.push_back(family.name + std::string(ending));
@@ -140,7 +140,7 @@ class Merger {
   size_t samples_left_out_ = 0;
   size_t families_left_out_ = 0;
   std::map<std::string, Family, std::less<>> families_;
-  std::map<std::string, std::string, std::less<>> owners_;  // of the names of samples
+  std::map<std::string, std::string, std::less<>> owners_;  // from the names of samples
   std::vector<std::string> order_;
 };
 

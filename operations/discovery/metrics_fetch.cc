@@ -34,7 +34,7 @@ void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuesti
   if (questions.empty()) return boost::asio::post(loop, [gathering] { gathering->Finish(); });
   for (const MetricsQuestion& question : questions) {
     const auto connection = std::make_shared<JobConnection>(loop, question.server.path, question.server.uid, room);
-    // The handlers under way keep the connection until it has answered.
+    // The running handlers keep the connection until it has answered.
     connection->Get("/metrics", time, kPageBytesMax,
                     [gathering, labels = question.labels](const Result<http::Reply>& reply) {
                       const bool is_page = reply.ok() && reply.value().status == 200;

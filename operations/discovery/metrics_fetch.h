@@ -1,4 +1,4 @@
-// Fetches the metrics of many control sockets at one time.
+// Fetches the metrics of many control sockets at the same time.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct MetricsQuestion {
 };
 
 // Calls `done` once, from the loop and never from here, with the merged page of those that have answered in time; it
-// counts the others, and those for which there is no room. It is called at the latest after `time`.
+// counts the others, and those for which there is no room. Called after `time` at the latest.
 void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions,
                   std::chrono::milliseconds time, const base::ByteRoom& room,
                   std::function<void(std::string page)> done);

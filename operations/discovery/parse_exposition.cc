@@ -28,7 +28,7 @@ bool IsNameByte(char byte, bool is_first, bool takes_colon) {
   return is_letter || (takes_colon && byte == ':') || (!is_first && byte >= '0' && byte <= '9');
 }
 
-// Empty: the text begins with no name.
+// Empty: the text does not begin with a name.
 std::string_view TakeName(std::string_view* text, bool takes_colon) {
   size_t bytes = 0;
   while (bytes < text->size() && IsNameByte((*text)[bytes], bytes == 0, takes_colon)) ++bytes;
@@ -49,7 +49,7 @@ size_t TakeDigits(std::string_view* text) {
   return bytes;
 }
 
-// As Go reads it, but for numbers that are too small.
+// Parsed as in Go, except for numbers that are too small.
 bool IsNumber(std::string_view text) {
   std::string word(text);
   for (char& letter : word) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
@@ -69,7 +69,7 @@ bool IsNumber(std::string_view text) {
   return rest.empty() && std::from_chars(number.data(), number.data() + number.size(), value).ec == std::errc();
 }
 
-// Milliseconds; before 1970 there is nothing that a scrape takes.
+// Milliseconds; a scrape accepts no time before 1970.
 bool IsTime(std::string_view text) {
   int64_t value = 0;
   const char* const end = text.data() + text.size();
@@ -78,7 +78,7 @@ bool IsTime(std::string_view text) {
   return read.ec == std::errc() && read.ptr == end;
 }
 
-// The bytes up to the quote that ends it; nothing: it does not end, or has an escape that there is not.
+// The bytes up to the closing quote; nullopt: no closing quote, or an invalid escape.
 std::optional<std::string_view> TakeQuoted(std::string_view* text) {
   if (!TakeByte(text, '"')) return std::nullopt;
   for (size_t at = 0; at < text->size(); ++at) {
@@ -189,7 +189,7 @@ class Parser {
     return found->second;
   }
 
-  // "# HELP name text", "# TYPE name type"; others are for people.
+  // "# HELP name text", "# TYPE name type"; other comments are for people.
   void TakeComment(std::string_view text, bool is_text) {
     SkipBlanks(&text);
     const std::string_view word = text.substr(0, text.find_first_of(kBlanks));
@@ -211,7 +211,7 @@ class Parser {
     if (!entry.is_bad) entry.family.type = text;
   }
 
-  // A histogram and a summary have samples of other names, too.
+  // Histograms and summaries have samples of other names, too.
   Entry& EntryOfSample(std::string_view name) {
     if (const auto own = entries_.find(name); own != entries_.end()) return own->second;
     for (const std::string_view ending : {"_sum", "_count", "_bucket"}) {
@@ -239,7 +239,7 @@ class Parser {
       entry.family.samples.push_back(std::move(sample));
   }
 
-  // A bucket has its bound, and the sample of a summary itself its quantile; both are numbers wherever they stand.
+  // A bucket has its bound, and the sample of a summary itself its quantile; both must be numbers in any family.
   static bool HasItsLabel(const ExpositionFamily& family, const ExpositionSample& sample) {
     const bool is_histogram = family.type == "histogram";
     if (!is_histogram && family.type != "summary") return true;

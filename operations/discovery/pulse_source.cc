@@ -20,7 +20,7 @@ std::optional<EndReason> ReasonOf(vocabulary::PulseEnd end) {
   return std::nullopt;
 }
 
-// A phase that has expired was forgotten by the program: it trains.
+// The program did not end a phase that has expired: it counts as training.
 RunPhase PhaseOf(const PhaseMark& mark) {
   const int64_t now_ms = std::chrono::milliseconds(std::chrono::duration_cast<std::chrono::milliseconds>(
                                                        std::chrono::steady_clock::now().time_since_epoch()))

@@ -1,4 +1,4 @@
-// The position of a process in its training, as its pulse has it.
+// The position of a process in its training, from its pulse.
 #pragma once
 
 #include <sys/types.h>
@@ -23,13 +23,13 @@ struct PulseLook {
   int64_t rank = 0;
   int64_t world = 1;
   std::optional<int64_t> step;    // finished last
-  std::optional<double> step_at;  // when, by the system's clock in seconds
+  std::optional<double> step_at;  // time by the system's clock in seconds
   RunPhase phase = RunPhase::kInit;
   std::string module;    // entered last; empty: unknown
   int64_t signal = 0;    // recorded last; 0: none
   uint64_t signals = 0;  // how many
   std::optional<EndReason> end;
-  uint64_t words = 0;  // how much there is of its last words, which outlive the process
+  uint64_t words = 0;  // number of its last words, which outlive the process
 
   bool operator==(const PulseLook&) const = default;
 };
@@ -39,18 +39,17 @@ struct LastWordLine {
   std::string json;
 };
 
-// A pulse of one process, that can be read when the process is dead, too.
+// The pulse of one process, which stays readable after its death.
 class PulseReader {
  public:
   virtual ~PulseReader() = default;
   virtual Result<PulseLook> Look() const = 0;
   virtual std::vector<LastWordLine> LastWords() const = 0;
-  // Names of modules must be read again.
+  // True if the names of modules must be read again.
   virtual bool IsOutdated() const = 0;
 };
 
-// Opens the pulse of the control socket at a path, and blocks meanwhile: for a thread that may. `trusted`: see
-// http::Client.
+// Opens the pulse of the control socket at a path. Blocks: for a thread that may wait. `trusted`: see http::Client.
 using OpenPulse =
     std::function<Result<std::unique_ptr<PulseReader>>(const std::string& path, std::optional<uid_t> trusted)>;
 

@@ -1,4 +1,4 @@
-// The owner of each run, so that no user's process reports for a run of another user. Lives on the loop's thread.
+// The owner of each run, so that no user's process can report for a run of another user. Lives on the loop's thread.
 #pragma once
 
 #include <sys/types.h>
@@ -9,13 +9,13 @@
 
 namespace stepwatch::operations {
 
-// The first user with a process of a run owns its name. Reports of other users under this name belong to a run of their
+// The first user with a process of a run owns its name. Reports of other users under this name go to a run of their
 // own, which is watched as well.
 class RunOwners {
  public:
-  // Runs of one user; beyond them, the run that was reported longest ago is forgotten.
+  // Limit of runs of one user; beyond it, the run with the oldest report is forgotten.
   static constexpr size_t kRunsMax = 4096;
-  // A run that was not reported for so long has no owner any more.
+  // A run without a report for this long has no owner any more.
   static constexpr double kSecondsMax = 7 * 86400.0;
 
   // The name for reports on `run` by a process of this user, at `now`; empty: too many users report it.

@@ -16,7 +16,7 @@ constexpr double kUnknownPaceSeconds = 60;
 void Standstill::OnLook(const PulseLook& look, double now) {
   const bool is_training = look.phase == RunPhase::kTrain && look.step && !look.end;
   if (is_training != is_training_ || look.step != step_) {
-    // The first step after something else than training began somewhere else.
+    // The first step after another phase than training began in that phase.
     if (is_training && is_training_ && step_ && *look.step > *step_)
       seconds_[steps_++ % kStepsKept] = (now - stepped_at_) / static_cast<double>(*look.step - *step_);
     stepped_at_ = now;

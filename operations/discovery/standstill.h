@@ -1,4 +1,4 @@
-// Detects by a process's own pace that it has stopped making steps. Pure.
+// Detects by a process's own pace that it no longer makes steps. Pure.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 
 namespace stepwatch::operations {
 
-// Triggers a closer look, sooner than a detector raises "stuck", so that the result is there when it decides.
+// Triggers a closer look before a detector raises "stuck", so that its result is there for the decision.
 class Standstill {
  public:
   void OnLook(const PulseLook& look, double now);
-  // It trains, and its step takes much longer than is usual.
+  // True if it trains, and its step takes much longer than usual.
   bool Stands(double now) const;
-  // A closer look is due, and this is it: one when it begins to stand, and then less and less often.
+  // True if a closer look is due, and counts it: one when the standstill begins, then less and less often.
   bool TakeTurn(double now);
 
  private:
   double Typical() const;
 
   static constexpr size_t kStepsKept = 16;
-  std::array<double, kStepsKept> seconds_{};  // a step, the last ones
+  std::array<double, kStepsKept> seconds_{};  // per step, the last ones
   size_t steps_ = 0;
   std::optional<int64_t> step_;
   double stepped_at_ = 0;

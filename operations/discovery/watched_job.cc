@@ -14,10 +14,10 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr std::chrono::milliseconds kJobAnswerTime{2000};
-// The page of a control socket has a megabyte; that of earlier releases may have some.
+// The page of a control socket has up to a megabyte, in earlier releases somewhat more.
 constexpr size_t kAnswerBytesMax = size_t{4} << 20;
 constexpr double kProcessSeconds = 1;
-// A job is given up if its process cannot be watched and its control socket has failed so often.
+// A job is given up if its process cannot be watched and its control socket has failed this often.
 constexpr int kFailuresMax = 30;
 
 }  // namespace
@@ -49,7 +49,7 @@ void WatchedJob::Tick() {
 void WatchedJob::LookAtPulse(double now) {
   if (!pulse_) return;
   const Result<PulseLook> look = pulse_->Look();
-  if (!look.ok()) return;  // it is being written; a process killed in the middle is gone
+  if (!look.ok()) return;  // it is being written; a process killed during the write has ended
   standstill_.OnLook(look.value(), now);
   JobReporter::Lines lines;
   reporter_.OnPulse(Named(look.value(), now), now, &lines);
@@ -67,7 +67,7 @@ void WatchedJob::LookAtProcess(double now) {
   look_before_ = reporter_.look();
   if (!process_) return;
   const std::optional<char> state = has_moved ? 'R' : StateOf(*process_, dependencies_.files);
-  if (state == 't' && looks_open_ > 0) return;  // it is we who hold it up
+  if (state == 't' && looks_open_ > 0) return;  // stepwatchd itself delays it
   JobReporter::Lines lines;
   if (state) reporter_.OnState(*state, now, &lines);
   Report(lines);
@@ -102,7 +102,7 @@ void WatchedJob::OnBeats(const Result<http::Reply>& reply) {
   Report(lines);
 }
 
-// A control socket that does not answer is no evidence on its process.
+// A control socket that does not answer is no evidence about its process.
 void WatchedJob::OnFailure(const Status& status) {
   if (status.code() == StatusCode::kExhausted && dependencies_.on_left_out)
     dependencies_.on_left_out(status.message() + "; its beats are not read, and the request is repeated");
@@ -152,7 +152,7 @@ void WatchedJob::FetchPulse(double now) {
 void WatchedJob::OnPulse(Result<std::unique_ptr<PulseReader>> opened) {
   is_fetching_ = false;
   if (is_over_) return;
-  // Modules without names are not reported, so the old pulse serves as well.
+  // Modules without names are not reported, so the old pulse is sufficient.
   fetch_at_ = dependencies_.now() + fetch_retry_.Next();
   if (!opened.ok()) return;
   pulse_ = std::move(opened).value();

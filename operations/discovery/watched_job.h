@@ -30,11 +30,11 @@ namespace stepwatch::operations {
 class JobConnection;
 class ProcessEnd;
 
-// Shared by all jobs; outlives them.
+// Shared by all jobs; must outlive them.
 struct JobDependencies {
   boost::asio::io_context& loop;
   std::shared_ptr<watch::LoopMailbox> mailbox;
-  base::IoExecutor& pulses;  // for the one question that blocks
+  base::IoExecutor& pulses;  // for the one request that blocks
   OpenPulse open_pulse;      // may be empty: no pulses
   std::function<void(Line)> report;
   std::function<double()> now;  // the wall clock, in seconds
@@ -52,36 +52,37 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
   struct Callbacks {
     // Called before the end of the process is reported.
     std::function<void(const WatchedJob&)> before_gone;
-    // The process is gone, and the reason is not known here. True: the receiver finds and reports it.
+    // The process is gone, for a reason unknown here. True: the receiver finds and reports it.
     std::function<bool(const WatchedJob&)> hand_over;
-    // Until now another process was taken for the one of the job.
+    // So far another process was assumed to be that of the job.
     std::function<void(const WatchedJob&)> forget;
   };
 
   WatchedJob(control_socket::FoundSocket server, JobDependencies& dependencies, Callbacks callbacks);
 
-  // Four times a second. Waits for nothing.
+  // Four times a second. Never waits.
   void Tick();
   void Stop();
 
-  // There is no more to watch.
+  // True if there is nothing left to watch.
   bool is_over() const { return is_over_; }
-  // The control socket has never answered.
+  // True if the control socket has never answered.
   bool has_never_answered() const { return answers_ == 0 && failures_ > 0; }
   int failures() const { return failures_; }
   const control_socket::FoundSocket& server() const { return control_socket_; }
   const JobReporter& reporter() const { return reporter_; }
   // Empty: it has no pid here, or is not known yet.
   const std::optional<ProcessRef>& process() const { return process_; }
-  // The time of the last line that was reported of it.
+  // The time of its last reported line.
   double reported_t() const { return reported_t_; }
-  // The user that served its control socket last, by the kernel's word; empty before the first connection.
+  // The user that last served its control socket, from the kernel's peer credentials; empty before the first
+  // connection.
   std::optional<uid_t> uid() const { return uid_; }
   // See CgroupDirectory.
   const std::string& cgroup() const { return cgroup_; }
   Standstill& standstill() { return standstill_; }
 
-  // A tool inspects the process from here on, and has finished.
+  // A tool begins to inspect the process, and has finished.
   void BeginLook() { ++looks_open_; }
   void EndLook() { --looks_open_; }
   void OnStacks(const std::string& text);
@@ -97,7 +98,7 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
   void TakeServer();
   void FetchPulse(double now);
   void OnPulse(Result<std::unique_ptr<PulseReader>> opened);
-  // Detects a proxy: another process than the writer of the pulse serves the control socket.
+  // Detects a proxy: the control socket is served by another process than the writer of the pulse.
   void CompareServer(const PulseLook& look);
   void OnGone();
   // A pulse, with the name under which its run is reported.
@@ -122,7 +123,7 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
   base::Retry ask_retry_{1, 30};  // while the control socket does not answer
   double process_looked_at_ = 0;
   std::optional<PulseLook> look_before_;  // at the last look at the process
-  int looks_open_ = 0;                    // by tools of ours, which trace it meanwhile
+  int looks_open_ = 0;                    // by tools of stepwatchd, which trace it meanwhile
   double reported_t_ = 0;
   int answers_ = 0;
   int failures_ = 0;  // one after the other

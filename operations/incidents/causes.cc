@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kFollowSeconds = 60;     // in which ranks fail one after the other
 constexpr double kHardwareSeconds = 600;  // in which a faulty GPU brings its process down
-// Effects of one cause on several numbers begin within so many steps of one another. Where beats are far between they
-// are seen within so many beats; pace is judged by rounds of some seconds.
+// Effects of one cause on several numbers begin within this many steps of each other. If beats are rare they are seen
+// within this many beats; pace is judged by rounds of some seconds.
 constexpr int64_t kTogetherSteps = 20;
 constexpr double kTogetherBeats = 12;
 constexpr double kTogetherSeconds = 5;
@@ -21,7 +21,7 @@ bool ShareRank(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   return std::any_of(a.begin(), a.end(), [&](int64_t rank) { return std::find(b.begin(), b.end(), rank) != b.end(); });
 }
 
-// "nan" in "loss is nan", not in "finance".
+// Matches "nan" in "loss is nan", not in "finance".
 bool HasWord(const std::string& text, std::string_view word) {
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
     const bool begins = at == 0 || std::isalpha(static_cast<unsigned char>(text[at - 1])) == 0;
@@ -49,8 +49,8 @@ bool IsNonfinite(IncidentKind kind) {
   return kind == IncidentKind::kLossNonfinite || kind == IncidentKind::kGradNonfinite;
 }
 
-// A training that blows up goes from one stage to the next as long as nothing ends it. Other faults of numbers cause
-// nothing later on: what begins while they last is another fault.
+// A diverging training goes from one stage to the next until something ends it. Other faults of numbers cause no later
+// ones: a finding that begins while they last is another fault.
 bool GoesOnAs(IncidentKind cause, IncidentKind kind) {
   const bool blows_up =
       cause == IncidentKind::kGradExplosion || cause == IncidentKind::kLossSpike || cause == IncidentKind::kDivergence;
@@ -77,7 +77,7 @@ bool SpeaksOfNumbers(const Incident& incident) {
 bool LifeExplains(const CauseView& cause, const Finding& finding) {
   const IncidentKind kind = finding.kind;
   const Incident& incident = *cause.incident;
-  // No process that is lost makes a number of another one NaN.
+  // A lost process does not make a number of another one NaN.
   if (IsNonfinite(kind))
     return incident.kind == IncidentKind::kException && SpeaksOfNumbers(incident) && !cause.has_trained_since;
   const bool same_rank = ShareRank(incident.ranks, finding.ranks);
@@ -91,7 +91,7 @@ bool LifeExplains(const CauseView& cause, const Finding& finding) {
                : incident.kind != IncidentKind::kStuck && may_be_same && cause.seconds_open <= kFollowSeconds;
   if (incident.kind == IncidentKind::kGpuFault)
     return is_near || (may_be_same && cause.seconds_open <= kHardwareSeconds);
-  // A rank that stands still, and one that is lost, are two faults as long as the others are alive.
+  // A rank that stands still, and a lost one, are two faults as long as the others are alive.
   if (FamilyOf(kind) == Family::kLife) return is_near;
   return !cause.has_trained_since;
 }
@@ -129,7 +129,7 @@ bool Explains(const CauseView& cause, const Finding& finding) {
     case Family::kNumbers: return NumbersExplain(cause, finding);
     case Family::kLife: return LifeExplains(cause, finding);
     case Family::kPace:
-      // A second straggler is a fault of its own; that the whole run is slow is not.
+      // A second straggler is a separate fault; a slow run as a whole is not.
       return finding.kind == IncidentKind::kThroughputDrop ||
              (finding.kind == IncidentKind::kStraggler && cause.incident->kind == IncidentKind::kThroughputDrop &&
               BeginsWith(cause, kPaceSeconds));

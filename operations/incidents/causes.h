@@ -1,4 +1,4 @@
-// Rules for which finding is a symptom of which incident.
+// Rules that decide which finding is a symptom of which incident.
 #pragma once
 
 #include "operations/detectors/finding.h"
@@ -6,7 +6,7 @@
 
 namespace stepwatch::operations {
 
-// Kinds that explain each other.
+// Returns whether the kinds explain each other.
 enum class Family : uint8_t { kNumbers, kLife, kPace, kSaving };
 Family FamilyOf(IncidentKind kind);
 
@@ -15,7 +15,7 @@ struct CauseView {
   const Incident* incident = nullptr;
   double seconds_open = 0;
   bool has_trained_since = false;  // the run has finished steps after it was opened
-  bool has_trained_on = false;     // so many that it is over for those that are alive
+  bool has_trained_on = false;     // enough for it to be over for the living ranks
   // Since it was opened, or another symptom of it began.
   double seconds_quiet = 0;
   std::optional<int64_t> steps_quiet;  // until the finding began; absent: unknown
@@ -24,7 +24,7 @@ struct CauseView {
 
 bool Explains(const CauseView& cause, const Finding& finding);
 
-// Whether, of two waiting findings, the first is the better explanation of the second.
+// Returns whether, of two waiting findings, the first is the better explanation of the second.
 bool Outranks(const Finding& better, const Finding& other);
 
 }  // namespace stepwatch::operations

@@ -10,13 +10,13 @@ namespace {
 constexpr size_t kOpenMax = 256;
 constexpr size_t kSymptomsMax = 16;
 constexpr double kUpdateSeconds = 2;  // between two updates of one incident
-// Steps, and seconds, after which one believes that training goes on.
+// Steps, and seconds, after which training counts as continued.
 constexpr int64_t kStepsAgain = 2;
 constexpr int64_t kStepsAfterException = 3;
 constexpr double kSecondsAfterException = 5;
 constexpr double kSecondsAfterMemory = 15;
 constexpr double kSecondsAfterKill = 60;  // not caught by the program
-// By which the ranks that are left train on without those that are lost.
+// By which the remaining ranks train on without the lost ones.
 constexpr int64_t kStepsWithout = 10;
 constexpr double kSecondsWithout = 30;
 
@@ -44,7 +44,7 @@ IncidentManager::Open* IncidentManager::Find(IncidentKind kind, const std::strin
   return nullptr;
 }
 
-// Lines from before an adopted incident are no evidence on its later course.
+// Lines from before an adopted incident are no evidence of its later course.
 bool IncidentManager::IsYetToCome(const Open& open, const Moment& moment) const {
   return open.is_adopted && moment.clock.WallAt(moment.now) <= open.incident.opened_t;
 }
@@ -68,7 +68,7 @@ void IncidentManager::Raise(Finding finding, const Moment& moment, std::vector<I
     return Tick(moment, changes);
   }
   if (Absorb(finding, moment, changes)) return;
-  // A poorer explanation than one that waits adds to it.
+  // A weaker explanation than a waiting one adds to that.
   for (Waiting& waiting : waiting_) {
     if (!Outranks(waiting.finding, finding)) continue;
     waiting.finding.evidence.Set("symptoms", std::vector<std::string>{SymptomText(finding)});
@@ -112,7 +112,7 @@ CauseView IncidentManager::ViewOf(const Open& open, const Finding& finding, cons
   return cause;
 }
 
-// More of an existing symptom is not reported.
+// A repetition of an existing symptom is not reported.
 bool IncidentManager::HasSymptom(const Finding& finding) const {
   return std::any_of(open_.begin(), open_.end(), [&](const Open& open) {
     return std::any_of(open.symptoms.begin(), open.symptoms.end(), [&](const Symptom& symptom) {
@@ -241,7 +241,7 @@ void IncidentManager::Tick(const Moment& moment, std::vector<Incident>* changes)
       Emit(&open, IncidentState::kUpdated, moment, changes);
 }
 
-// Those that are alive have gone on since, for so many steps.
+// True if the living ranks have continued since then, for this many steps.
 bool IncidentManager::TrainsOnWithout(const Open& open, const Moment& moment) const {
   if (!open.opened_step || moment.run.restarts() > open.restarts) return false;
   size_t alive = 0;
@@ -253,8 +253,8 @@ bool IncidentManager::TrainsOnWithout(const Open& open, const Moment& moment) co
   return alive > 0;
 }
 
-// By a reported restart; numbers and pace also by a rank that has gone back to an earlier step: detectors begin anew
-// with it, and do not clear their old findings.
+// True after a reported restart; for numbers and pace also after a rank has gone back to an earlier step: detectors
+// begin again with it, and do not clear their old findings.
 bool IncidentManager::HasBegunAnew(const Open& open, const Moment& moment) const {
   return moment.run.restarts() > open.restarts || (open.rewound_at && FamilyOf(open.incident.kind) != Family::kLife);
 }

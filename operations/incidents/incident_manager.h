@@ -1,7 +1,7 @@
 // Makes the incidents of one run from findings.
 //
 // A finding opens an incident, unless an open one explains it: then it joins the evidence of that one as a symptom. A
-// finding with a hold time waits first for a better explanation. An incident is resolved when its detector clears it,
+// finding with a hold time first waits for a better explanation. An incident is resolved when its detector clears it,
 // or when the run trains again.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace stepwatch::operations {
 
 class IncidentManager {
  public:
-  // Context of each call: the run after it has taken the line, and the time.
+  // Context of each call: the run after it has applied the line, and the time.
   struct Moment {
     const RunState& run;
     const VirtualClock& clock;
@@ -51,12 +51,12 @@ class IncidentManager {
     int64_t steps_since = 0;  // that the run, or a culprit, has finished since
     int64_t steps_since_restart = 0;
     std::optional<double> rewound_at;    // when a rank last went back to an earlier step
-    std::optional<int64_t> opened_step;  // of the run, then, as far as beats reported it later
-    // When it was opened, or another symptom began, last.
+    std::optional<int64_t> opened_step;  // of the run at that time, as reported by later beats
+    // The last time it was opened, or another symptom began.
     double active_at = 0;
     std::optional<int64_t> active_step;
-    std::vector<Symptom> symptoms;  // that last, of its own family
-    bool is_over = false;           // but for these
+    std::vector<Symptom> symptoms;  // still present, of its own family
+    bool is_over = false;           // except for these
     bool is_changed = false;        // since it was published
     bool is_adopted = false;
   };

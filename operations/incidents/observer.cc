@@ -16,13 +16,13 @@ namespace {
 
 constexpr double kTickSeconds = 0.5;
 constexpr double kTicksMax = 20000;  // in one gap: a longer one is passed in larger steps
-// Findings from shortly before the end are still decided.
+// Findings from shortly before the end are still decided on.
 constexpr double kTicksAfterEnd = 10;
-// A run that ended keeps its numbers for so long.
+// A run that ended keeps its numbers for this long.
 constexpr double kSeriesSecondsAfterEnd = 600;
-// A run without an end and without reports makes room after so long.
+// A run without an end and without reports is forgotten after this time.
 constexpr double kSilentSecondsMin = 6 * 3600;
-// Beats between two counts of what all runs hold.
+// Beats between two counts of the points of all runs.
 constexpr int kBeatsOfCount = 4096;
 
 }  // namespace
@@ -37,7 +37,7 @@ struct Observer::Impl {
     std::vector<std::unique_ptr<Detector>> detectors;
     int64_t order = 0;
     double ticked_at = 0;
-    bool rests = false;  // it ended long ago: its detectors are made anew when it reports again
+    bool rests = false;  // it ended long ago: its detectors are made again when it reports again
   };
 
   explicit Impl(const Settings& chosen) : settings(chosen) {}
@@ -48,7 +48,7 @@ struct Observer::Impl {
   }
   Watched* Get(const std::string& id, double wall);
   void MakeRoom();
-  // Sees a line, after time has passed to it, of which `advance` makes what it does.
+  // Processes a line after `advance` has advanced time to it.
   template <class Advance>
   void Observe(const Line& line, const Advance& advance, std::vector<Incident>* changes);
   void BoundSeries();
@@ -70,7 +70,7 @@ struct Observer::Impl {
   int beats_to_count = kBeatsOfCount;
   size_t ranks_of_all = 0;  // at the last count, and those that came since
   double ticked_at = 0;
-  std::deque<std::string> to_forget;  // of the last look: see MakeRoom
+  std::deque<std::string> to_forget;  // of the last check: see MakeRoom
   double full_until = 0;              // there was no run to forget
 };
 
@@ -83,7 +83,8 @@ Observer::Impl::Watched* Observer::Impl::Get(const std::string& id, double wall)
   return made.get();
 }
 
-// A look at all runs finds whom to forget for many that come after: one for each would take as long as there are runs.
+// One check of all runs finds the runs to forget for many later calls: a check for each call would take time in
+// proportion to the number of runs.
 void Observer::Impl::MakeRoom() {
   constexpr size_t kAtOnce = 256;
   constexpr double kAgainSeconds = 60;
@@ -209,7 +210,7 @@ void Observer::Impl::TakeEvent(Watched* watched, const Line& line, std::vector<I
       if (!findings.empty()) watched->manager.Take(findings.Take(), moment, changes);
     }
   };
-  // The meaning of an end depends on the state before it.
+  // The effect of an end depends on the state before it.
   if (is_end && !run.ended()) notify();
   if (begins_again)
     for (const auto& detector : watched->detectors) {
@@ -225,7 +226,7 @@ void Observer::Impl::TakeEvent(Watched* watched, const Line& line, std::vector<I
   if (!is_end) notify();
 }
 
-// A sample of a host or a GPU without a run concerns every run, or those that have the rank.
+// A sample of a host or a GPU without a run concerns every run, or those with that rank.
 void Observer::Impl::TakeForAll(const Line& line, std::vector<Incident>* changes) {
   for (auto& [id, watched] : runs) {
     if (watched->run.ended() || (line.rank && watched->run.FindRank(*line.rank) == nullptr)) continue;

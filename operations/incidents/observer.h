@@ -1,13 +1,13 @@
-// Facade of incident detection: takes log lines, returns incident changes.
+// Facade of incident detection: processes log lines, returns incident changes.
 //
 // An Observer holds the registry of runs, the detectors of each run, and the incident manager of each run. It does no
 // I/O and reads no clock: time comes with the lines and with AdvanceTo, always in the observer's wall clock. A wall
-// clock that is set must be reported by a ClockStepEvent (of any run, or without one: of an empty name); inside, time
-// never falls. The same lines give the same incidents, ids included.
+// clock that is set must be reported by a ClockStepEvent (of any run, or without one: an empty name); internal time
+// never decreases. The same lines lead to the same incidents, ids included.
 //
-// After a kill: call Adopt for each incident that was open, then Learn the lines that were kept of runs that have not
-// ended (some minutes of them are enough to learn their pace again; from the last start or restart on is best), and
-// then EndLearning. An adopted incident keeps its id, and is neither opened twice nor forgotten.
+// After a kill: call Adopt for each open incident, then Learn for the kept lines of runs that have not ended (some
+// minutes of them are enough to learn their pace again; from the last start or restart on is best), and then
+// EndLearning. An adopted incident keeps its id, and is neither opened twice nor forgotten.
 //
 // Memory is bounded: kRunsMax runs, of which those that ended first are forgotten first, and then those without reports
 // for hours; kRanksMax ranks a run and kRanksOfAllMax in all, windows and series of fixed size for each, series until
@@ -46,38 +46,38 @@ class Observer {
   Observer(Observer&&) noexcept;
   Observer& operator=(Observer&&) noexcept;
 
-  // Time begins at `t` at the earliest, unless it has begun: lines of before are seen then.
+  // Time begins at `t` at the earliest, unless it has begun: earlier lines are seen at `t`.
   void SetEarliest(double t);
-  // Takes the line as seen at its `t`, after everything that was due until then. Returns the changes in the order in
-  // which they happened.
+  // Processes the line as seen at its `t`, after everything that was due until then. Returns the changes in the order
+  // in which they happened.
   std::vector<Incident> Observe(const Line& line);
-  // As Observe, of the past: only the run of the line is looked at, and only then, so that thousands of runs over
-  // months take no longer than their lines.
+  // Like Observe, for past lines: only the run of the line is checked, at this time, so that the cost of thousands of
+  // runs over months is that of their lines.
   void Learn(const Line& line);
-  // Every run is looked at once, at the time of the last line.
+  // Checks every run once, at the time of the last line.
   void EndLearning();
-  // Time passes to `t` with no line. Call it about once a second; a time that has passed already does nothing.
+  // Advances time to `t` without a line. Call it about once a second; an earlier time has no effect.
   std::vector<Incident> AdvanceTo(double t);
   // Likewise, by seconds.
   std::vector<Incident> AdvanceBy(double seconds);
-  // Now, in the observer's wall clock; 0 before the first line.
+  // The present, in the observer's wall clock; 0 before the first line.
   double t() const;
 
   // Without their ranks, in the order in which they were first seen.
   std::vector<RunSnapshot> Runs() const;
   std::optional<RunSnapshot> Run(std::string_view id) const;
-  // Names of the numbers that are kept by step: loss, grad_norm, lr, step_seconds, tokens and what else is reported.
+  // Names of the numbers that are kept by step: loss, grad_norm, lr, step_seconds, tokens and other reported ones.
   std::vector<std::string> SeriesNames(std::string_view run) const;
   // Values are those of the lowest rank that reports the number. Empty if there is no such run or number.
   std::vector<SeriesPoint> SeriesOf(std::string_view run, std::string_view name) const;
-  // Those that are open, the oldest first.
+  // The open incidents, the oldest first.
   std::vector<Incident> OpenIncidents() const;
   void Adopt(const Incident& open);
-  // Whether the run is kept.
+  // Returns whether the run is kept.
   bool Knows(std::string_view run) const;
   // Applies these settings to all detectors from now on. Learnt levels and open incidents stay.
   void Apply(const Settings& settings);
-  // Lines of more runs or ranks than are kept.
+  // Lines of runs or ranks beyond the limits.
   int64_t lines_dropped() const;
   // How often the series of a run were halved because a limit was reached.
   int64_t series_halved() const;

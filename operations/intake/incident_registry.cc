@@ -23,7 +23,7 @@ void NewestFirst(std::vector<StoredIncident>* list) {
 
 bool Matches(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return true;
-  // Where to go on after the last *.
+  // Position at which to continue after the last *.
   size_t star = std::string_view::npos, after_star = 0, p = 0, t = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -47,7 +47,7 @@ void IncidentRegistry::Restore(const Restored& restored) {
   events_.assign(restored.changes.begin(), restored.changes.end());
   silences_ = restored.silences;
   number_last_ = restored.number_last;
-  // Numbers that no change has were those of lines.
+  // Numbers without a change were those of lines.
   const bool has_all = restored.changes.size() < static_cast<size_t>(Store::kChangesRestored);
   number_forgotten_ = has_all ? 0 : events_.front().number - 1;
 }
@@ -80,7 +80,7 @@ std::optional<StoredChange> IncidentRegistry::Acknowledge(std::string_view id, c
 }
 
 void IncidentRegistry::ForgetSome() {
-  // Some more than need be, so that it is not done with every change.
+  // Removes more than necessary, so that this is not done for every change.
   constexpr size_t kSlack = 200;
   if (incidents_.size() <= kResolvedMax + kSlack) return;
   std::vector<StoredIncident> resolved;

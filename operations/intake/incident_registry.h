@@ -29,13 +29,13 @@ class IncidentRegistry {
   };
   struct EventPage {
     std::vector<StoredChange> changes;
-    bool misses_some = false;  // changes after the one that was named are not kept any more
+    bool misses_some = false;  // changes after the named one are no longer kept
   };
 
-  // Restores the data of the process before.
+  // Restores the data of the previous process.
   void Restore(const Restored& restored);
 
-  // Notes a change, and returns it with its number, as it is to be stored.
+  // Records a change, and returns it with its number, as it is to be stored.
   StoredChange Change(const Incident& incident);
   // Empty if the incident is unknown.
   std::optional<StoredChange> Acknowledge(std::string_view id, const Acknowledgement& acknowledgement);
@@ -45,7 +45,7 @@ class IncidentRegistry {
   // The one that changed last first.
   std::vector<StoredIncident> List(const Query& query) const;
   std::vector<StoredIncident> Open() const;
-  // All that is kept, as changes in their order: the last one of each incident, and those that followers may ask for.
+  // All kept data, as changes in their order: the last one of each incident, and those that followers may request.
   std::vector<StoredChange> All() const;
   EventPage After(int64_t number, size_t count) const;
   int64_t number_last() const { return number_last_; }
@@ -53,7 +53,7 @@ class IncidentRegistry {
   // False: there are too many.
   bool Add(const Silence& silence);
   bool RemoveSilence(std::string_view id);
-  // Those in force at `t`; forgets the others.
+  // The silences in force at `t`; forgets the others.
   std::vector<Silence> Silences(double t);
   // The one that matches first; null if none does.
   const Silence* SilenceOf(const Incident& incident, double t) const;
@@ -69,7 +69,7 @@ class IncidentRegistry {
   int64_t number_forgotten_ = 0;  // of the newest change that is not in events_
 };
 
-// Whether the text is the pattern, in which * stands for any characters; an empty pattern matches all.
+// Returns whether the text matches the pattern, in which * stands for any characters; an empty pattern matches all.
 bool Matches(std::string_view pattern, std::string_view text);
 
 }  // namespace stepwatch::operations

@@ -17,8 +17,8 @@ std::string StateOf(const RunSnapshot& run);
 Json RunJson(const RunSnapshot& run);
 Json RankJson(const RankSnapshot& rank);
 Json PointJson(const SeriesPoint& point);
-// The change that IncidentJson writes, and: opened_t; acknowledged {by, note, t} or null; silenced_by, the id of a
-// silence, or null.
+// The change as in IncidentJson, and: opened_t; acknowledged {by, note, t} or null; silenced_by, the id of a silence,
+// or null.
 Json IncidentAnswer(const Incident& incident, const std::optional<Acknowledgement>& acknowledgement,
                     const Silence* silence);
 Json SilenceJson(const Silence& silence);

@@ -21,7 +21,7 @@ using http::Answer;
 constexpr size_t kTextMax = 1000;
 constexpr double kSilenceSecondsMax = 366 * 86400.0;
 
-// The members of a body, or why it cannot be used. `keys`: name and whether it is a number.
+// The members of a body, or the reason why it is unusable. `keys`: name, and whether it is a number.
 Result<Json> BodyOf(const RouteCall& call, const std::map<std::string, bool>& keys) {
   const Result<Json> parsed = json::Parse(call.request.body.empty() ? "{}" : call.request.body);
   if (parsed.status().code() == StatusCode::kExhausted)
@@ -100,7 +100,7 @@ void PostSilence(const RouteCall& call) {
   silence.until_t = silence.created_t + seconds;
   if (silence.kind.find('*') == std::string::npos && !silence.kind.empty() && !IncidentKindNamed(silence.kind))
     return call.then(NoSuchKind(silence.kind));
-  (void)call.service->incidents().Silences(silence.created_t);  // those that are over give their room back
+  (void)call.service->incidents().Silences(silence.created_t);  // expired ones make room
   const bool is_added = call.service->AddSilence(silence, [then = call.then, silence] {
     Answer answer;
     answer.body = AnswerText({{"silence", SilenceJson(silence)}});

@@ -1,4 +1,4 @@
-// A request for a route, and the answers that several routes give.
+// A request for a route, and the answers that several routes share.
 #pragma once
 
 #include <string>

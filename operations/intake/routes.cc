@@ -26,13 +26,13 @@ constexpr size_t kEventsOfPage = 50;
 constexpr size_t kRunMax = 200;
 constexpr double kSentMax = 1e11;  // some thousand years
 constexpr int kRetryAfterSeconds = 5;
-// Long work does so much in a turn of the loop.
+// Amount of long work in one turn of the loop.
 constexpr std::chrono::milliseconds kTurn{5};
 constexpr int64_t kLinesAtOnce = 50;
 
 // --- lists ---
 
-// A list that may have thousands of members, made over as many turns of the loop as it takes.
+// A list of possibly thousands of members, made over as many turns of the loop as necessary.
 struct LongList {
   Service* service = nullptr;
   size_t count = 0;
@@ -54,7 +54,7 @@ void Make(const std::shared_ptr<LongList>& list) {
   list->then(list->text);
 }
 
-// An answer with the list, and what else is in `rest`, which begins with a comma or is empty.
+// An answer with the list, and the further members in `rest`, which begins with a comma or is empty.
 std::function<void(const std::string& members)> AnswerWith(const OnIntakeAnswer& then, const char* name,
                                                            const std::string& rest = "") {
   return [then, name, rest](const std::string& members) {

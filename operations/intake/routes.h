@@ -14,7 +14,7 @@ struct IntakeRequest {
   std::string method;
   std::string target;  // path and query, as they were sent
   std::string body;
-  std::string sent;       // the header Stepwatch-Sent: when it was sent, in the sender's clock; empty: absent
+  std::string sent;       // the header Stepwatch-Sent: the time of sending, in the sender's clock; empty: absent
   bool may_write = true;  // false: the client may only read
 };
 
@@ -24,7 +24,7 @@ void AnswerIntake(const IntakeRequest& request, Service* service, OnIntakeAnswer
 
 // GET /v1/events, which has no end.
 bool IsEventStream(const std::string& method, const std::string& target);
-// Events after a number as server-sent events, and the number of the last in `last`. Empty without events.
+// Events after a number as server-sent events, and the number of the last one in `last`. Empty without events.
 std::string EventTextAfter(int64_t* last, Service* service);
 
 }  // namespace stepwatch::operations

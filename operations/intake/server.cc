@@ -17,10 +17,10 @@
 namespace stepwatch::operations {
 namespace {
 
-// Of all large bodies at one time.
+// Limit of all large bodies at one time.
 constexpr size_t kBodiesBytesMax = size_t{64} << 20;
 
-// Events after the one that the reader names; without a number, what comes from now on.
+// Events after the one that the reader names; without a number, only later events.
 http::EventSource EventsFor(const http::Head& head_untrusted, Service* service) {
   int64_t last = service->incidents().number_last();
   const std::string text = http::FieldOf(head_untrusted, "Last-Event-ID");
@@ -47,7 +47,7 @@ class IntakeHandler final : public http::Handler {
  public:
   explicit IntakeHandler(Service* service) : service_(service) {}
 
-  // A request is judged when it is whole.
+  // A request is checked when it is complete.
   http::Verdict Accept(const http::Head&, const http::Caller&, const http::Answer*) override {
     return {std::nullopt, [service = service_](http::Request sent, const http::OnAnswer& then) {
               return Perform(service, std::move(sent), then);
@@ -73,7 +73,7 @@ class IntakeHandler final : public http::Handler {
 http::Limits IntakeOptions::UsualLimits() {
   http::Limits limits;
   limits.body_bytes = uint64_t{8} << 20;
-  // Who may only read has nothing to send.
+  // A client that may only read cannot send.
   limits.reader_body_bytes = uint64_t{64} << 10;
   return limits;
 }
@@ -95,7 +95,7 @@ class Intake::Core {
   Status FindReaders(sockets::Admission* admission) const;
 
   const IntakeOptions options_;
-  // Expires with it: what is answered afterwards has nobody to go to.
+  // Expires with the session: later answers have no receiver.
   const std::shared_ptr<const void> owner_ = std::make_shared<char>();
   IntakeHandler handler_;
   http::Server http_;

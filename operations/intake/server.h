@@ -1,4 +1,4 @@
-// The intake: HTTP/1.1 at a Unix socket, stepwatchd.sock, and over TCP where that is wanted. Of the loop's thread.
+// The intake: HTTP/1.1 at a Unix socket, stepwatchd.sock, and over TCP if configured. On the loop's thread.
 #pragma once
 
 #include <functional>
@@ -19,27 +19,27 @@ namespace stepwatch::operations {
 inline constexpr const char* kSocketName = "stepwatchd.sock";
 
 struct IntakeOptions {
-  std::string socket;   // empty: kSocketName in the first runtime directory that is usable
-  std::string readers;  // the name or number of the group whose users may read; empty: none
+  std::string socket;   // empty: kSocketName in the first usable runtime directory
+  std::string readers;  // the name or number of the group whose users may read; empty: no group
   http::TcpOptions tcp;
   http::Limits limits = UsualLimits();
   std::function<void(const std::string& note)> on_note = [](const std::string&) {};
 
-  // As a control socket's, but for the size of a body: 8 MiB of lines.
+  // The limits of a control socket, except the size of a body: 8 MiB of lines.
   static http::Limits UsualLimits();
 };
 
 class Intake {
  public:
-  // `service` and the loop outlive it; the loop runs nothing any more when it is destroyed.
+  // `service` and the loop must outlive it; the loop must not run any more when it is destroyed.
   Intake(boost::asio::io_context& loop, IntakeOptions options, Service* service);
   ~Intake();
   Intake(const Intake&) = delete;
   Intake& operator=(const Intake&) = delete;
 
-  // kUnavailable: another stepwatchd listens there, or the directory is not to be trusted.
+  // kUnavailable: another stepwatchd listens there, or the directory cannot be trusted.
   Status Open();
-  // About once a second: puts a socket that somebody has removed back into its place, looks after the token.
+  // About once a second: restores a socket file that was removed, checks the token.
   void Tick();
   // There are new changes of incidents.
   void Wake();

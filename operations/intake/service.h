@@ -23,14 +23,14 @@ struct DaemonCounts {
   std::map<std::string, int64_t> incidents_open;  // by kind
   int64_t lines_taken = 0;
   int64_t lines_refused = 0;
-  int64_t lines_dropped = 0;         // for want of room: more runs or ranks than are kept
+  int64_t lines_dropped = 0;         // for lack of room: beyond the limit of runs or ranks
   int64_t series_halved = 0;         // likewise, how often series of a run
-  int64_t jobs_left_out = 0;         // likewise, how often something of a job
+  int64_t jobs_left_out = 0;         // likewise, data of a job
   int64_t requests_left_out = 0;     // likewise, requests with a large body
   int64_t lines_never_stored = 0;    // dropped while the disk was full
   int64_t changes_never_stored = 0;  // of incidents, likewise
-  int64_t store_changes_lost = 0;    // of incidents, that were stored and are there no more
-  int64_t store_set_aside = 0;       // times that files of the store were damaged, and set aside
+  int64_t store_changes_lost = 0;    // of incidents, that were stored and have disappeared
+  int64_t store_set_aside = 0;       // number of times that damaged files of the store were set aside
   int64_t log_lines_dropped = 0;
   int64_t store_waiting_bytes = 0;  // lines that wait for the disk
   int64_t store_bytes = 0;
@@ -47,11 +47,11 @@ class Service {
  public:
   virtual ~Service() = default;
 
-  // Does a small piece of long work in a turn of its own, after others that wait for one.
+  // Runs a small piece of long work in a turn of its own, after other waiting pieces.
   virtual void Later(std::function<void()> work) = 0;
-  // Now, in seconds of the wall clock.
+  // The present, in seconds of the wall clock.
   virtual double t() const = 0;
-  // Takes lines in their order. `then` is called when the incidents that they opened are safe in the store.
+  // Processes lines in their order. `then` is called when the incidents that they opened are safe in the store.
   virtual void Take(std::vector<Line> lines, std::function<void()> then) = 0;
   // True: too many lines wait, and no more are accepted for some seconds.
   virtual bool IsBehind() const = 0;
@@ -61,7 +61,7 @@ class Service {
 
   virtual std::vector<RunSnapshot> Runs() const = 0;
   virtual std::optional<RunSnapshot> Run(std::string_view id) const = 0;
-  // Summaries, as JSON objects, of runs that have ended and are in the store alone.
+  // Summaries, as JSON objects, of runs that have ended and are only in the store.
   virtual std::vector<std::string> RunsOfStore() const = 0;
   virtual std::optional<std::string> RunOfStore(std::string_view id) const = 0;
   virtual void SeriesNames(const std::string& run, std::function<void(std::vector<std::string>)> then) = 0;

@@ -1,4 +1,4 @@
-// JSON lines of a request to lines of this observer's clock.
+// Converts the JSON lines of a request to lines in this observer's clock.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ inline constexpr size_t kRefusalsMax = 100;
 struct TakenBeats {
   std::vector<Line> lines;
   int64_t refused = 0;
-  std::vector<std::pair<int64_t, std::string>> refusals;  // line numbers from 1, and why; the first kRefusalsMax
+  std::vector<std::pair<int64_t, std::string>> refusals;  // line numbers from 1, with reasons; the first kRefusalsMax
 };
 
-// Blank lines are passed over. A step of a clock is refused: this observer's clock is its own.
+// Blank lines are skipped. A clock step is refused: this observer's clock is its own.
 //
-// The sender's clock need not be ours. `sent`, in the sender's clock, is when it sent the request: all times are moved
-// by the difference to `now`. Without it, the newest line is taken as just seen if it is over kClockSecondsMax from
-// `now`. No line is later than `now`. Pure.
+// The sender's clock may differ. `sent`, in the sender's clock, is the time at which it sent the request: all times are
+// shifted by the difference to `now`. Without it, the newest line counts as just seen if it differs from `now` by more
+// than kClockSecondsMax. No line is later than `now`. Pure.
 inline constexpr double kClockSecondsMax = 5;
 TakenBeats TakeBeats(std::string_view body_untrusted, std::optional<double> sent, double now);
 
-// The same in pieces: thousands of lines take longer than others can wait.
+// The same in pieces: thousands of lines take longer than other requests can wait.
 class BeatReader {
  public:
   explicit BeatReader(std::string_view body_untrusted) : rest_(body_untrusted) {}
 
-  // Reads at most so many lines. False: no line is left.
+  // Reads at most this many lines. False: no line is left.
   bool ReadSome(int64_t lines_max);
   TakenBeats Finish(std::optional<double> sent, double now);
 

@@ -19,7 +19,7 @@ std::string Decoded(std::string_view text) {
   return decoded;
 }
 
-// Calls `take` for each piece between the marks.
+// Calls `take` for each piece between the separators.
 template <class Take>
 void Split(std::string_view text, char mark, const Take& take) {
   while (!text.empty()) {

@@ -1,4 +1,4 @@
-// The target of a request: its path in parts, its query by names, without the %xx of URLs.
+// The target of a request: the parts of its path, and its query by names, with the %xx of URLs decoded.
 #pragma once
 
 #include <map>

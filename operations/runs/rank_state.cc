@@ -7,19 +7,19 @@
 namespace stepwatch::operations {
 namespace {
 
-// A rank that has gone back reports more than this of earlier steps; late beats come in a burst.
+// A rank that has gone back reports more than this many earlier steps; late beats come in a burst.
 constexpr int64_t kLowerBeatsMin = 3;
 constexpr double kLowerSecondsMin = 3;
 constexpr double kSmoothing = 0.1;
 constexpr double kDoubled = 0.25;  // of the usual time between beats: a repeated beat, which is not counted
-constexpr int64_t kShortGaps = 3;  // in a row: beats come faster
+constexpr int64_t kShortGaps = 3;  // in a row: beats have become more frequent
 
 bool IsSame(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
-// Whether the value is a measurement of its own. A gauge that is refreshed each ten steps is reported ten times for
-// each value; one that stays the same for longer than ever before has been measured, and was the same.
+// Returns whether the value is a new measurement. A gauge that is refreshed each ten steps is reported ten times for
+// each value; a value that is unchanged for longer than ever before was measured again, with the same result.
 bool IsFresh(bool changed, int64_t step, Gauge* gauge) {
   if (changed && gauge->changed_step >= 0 && step > gauge->changed_step) {
     const int64_t steps = step - gauge->changed_step;
@@ -45,7 +45,7 @@ std::optional<Sample> Take(const std::optional<double>& value, int64_t step, Gau
   return Sample{*value, changed, IsFresh(changed, step, gauge)};
 }
 
-// An evaluation has a loss of its own, which is not that of training, also where beats after it repeat it.
+// An evaluation has a loss of its own, which is not that of training, also when later beats repeat it.
 std::optional<Sample> TakeLoss(const Beat& beat, RunPhase phase, int64_t step, RankState* rank) {
   if (!beat.loss || !std::isfinite(*beat.loss)) return Take(beat.loss, step, &rank->loss);
   if (phase == RunPhase::kEval) {
@@ -75,7 +75,7 @@ void TakePhase(const Beat& beat, double now, bool advanced, RankState* rank) {
     rank->odd_phase_beats = 0;
     return;
   }
-  // A beat from before an eval may come late. Only the second beat of training ends the phase.
+  // A beat from before an evaluation may come late. Only the second beat of training ends the phase.
   const bool is_back =
       *beat.phase == RunPhase::kTrain && (rank->phase == RunPhase::kEval || rank->phase == RunPhase::kCheckpoint);
   if (is_back && !advanced && ++rank->odd_phase_beats < 2) return;
@@ -91,7 +91,7 @@ void TakeModule(const Beat& beat, double now, RankState* rank) {
   rank->module_at = rank->changed_at = now;
 }
 
-// Whether beats of earlier steps mean that the rank has gone back to one.
+// Returns whether beats of earlier steps show that the rank has gone back to one.
 bool HasGoneBack(int64_t step, double now, RankState* rank) {
   if (rank->lower_beats == 0 || step < rank->lower_step) {
     rank->lower_beats = 0;

@@ -18,24 +18,24 @@ struct Gauge {
   double value = 0;
   int64_t step = -1;             // of `value`
   int64_t finite_step = -1;      // the last step with a finite value
-  std::optional<double> before;  // the value that it had before it changed
-  int64_t changed_step = -1;     // when it changed last
-  int64_t fresh_step = -1;       // of the last sample that counted as one of its own
-  int64_t refresh_steps = 0;     // between changes, the fewest of late; 0: it has never changed
+  std::optional<double> before;  // the value before its last change
+  int64_t changed_step = -1;     // the time of its last change
+  int64_t fresh_step = -1;       // of the last sample that counted as a new measurement
+  int64_t refresh_steps = 0;     // between changes, the fewest recently; 0: it has never changed
 };
 
 // Times are virtual seconds.
 struct RankState {
   int64_t rank = 0;
   double heard_at = 0;     // the last beat
-  double heard_gap = 0;    // from the beat before to the last one
+  double heard_gap = 0;    // between the last two beats
   int64_t short_gaps = 0;  // in a row, far shorter than usual
   int64_t beats = 0;
   double beat_seconds = 0;  // between beats, smoothed; 0: not yet known
   std::optional<int64_t> step;
   int64_t step_beats = 0;  // beats since then
-  double step_at = 0;      // when `step` was first reported
-  double changed_at = 0;   // when a beat last had any change, be it only a module
+  double step_at = 0;      // the time of the first report of `step`
+  double changed_at = 0;   // the time of the last beat with any change, even if only of the module
   RunPhase phase = RunPhase::kInit;
   double phase_at = 0;
   int64_t phase_beats = 0;      // since `phase_at`
@@ -54,7 +54,7 @@ struct RankState {
   std::optional<int64_t> signal;
   double signal_at = 0;
   Gauge loss, grad_norm, lr, tokens, samples, step_seconds, loss_scale;
-  std::optional<double> eval_loss;  // the last of an evaluation, perhaps repeated by beats after it
+  std::optional<double> eval_loss;  // the last one of an evaluation, perhaps repeated by later beats
 
   bool is_stopped() const { return process_state == 'T' || process_state == 't'; }
 };
@@ -62,8 +62,8 @@ struct RankState {
 // A number that a beat reports for a step for the first time.
 struct Sample {
   double value = 0;
-  bool changed = false;  // it differs from the last one: a gauge that is refreshed now and then repeats itself
-  bool fresh = false;    // measured anew, as far as known: changed, or the same for longer than it ever stays so
+  bool changed = false;  // it differs from the last one: a gauge that is refreshed rarely repeats itself
+  bool fresh = false;    // measured again, as far as known: changed, or the same for longer than ever before
 };
 
 // The new facts of a beat.
@@ -71,9 +71,9 @@ struct BeatFacts {
   const RankState* rank = nullptr;  // after the beat
   double now = 0;
   int64_t step = -1;           // of the beat; the rank's last one if the beat has none
-  int64_t advanced = 0;        // steps finished since the beats before
-  double advance_seconds = 0;  // in which they were
-  bool late = false;           // of an earlier step; its samples are only those that are no finite numbers
+  int64_t advanced = 0;        // steps finished since the previous beats
+  double advance_seconds = 0;  // in which they were finished
+  bool late = false;           // of an earlier step; it has only samples that are not finite
   bool rewound = false;        // the rank has gone back to an earlier step
   std::optional<Sample> loss, grad_norm, lr, tokens, samples, step_seconds, loss_scale;
   const std::vector<std::pair<std::string, double>>* reported = nullptr;  // other numbers, if the rank has advanced

@@ -12,12 +12,12 @@ constexpr int64_t kWarmUpAdvances = 5;
 constexpr double kGoneSecondsMin = 5;
 constexpr size_t kHostsMax = 256;
 constexpr size_t kSeriesMax = 96;
-constexpr int64_t kRanksReported = 4096;  // of which nothing is known but their end
+constexpr int64_t kRanksReported = 4096;  // of which only the end is known
 constexpr double kTogether = 0.25;        // of the time between beats, in which all ranks report a step
-constexpr double kTogetherShare = 0.75;   // of the steps: two ranks that beat on their own do so for half
+constexpr double kTogetherShare = 0.75;   // of the steps: two ranks that beat independently do so for half
 constexpr double kTogetherSmoothing = 0.1;
 constexpr double kBeatSmoothing = 0.02;
-// A standstill beyond both is a fault or a rarity, and no pace.
+// A standstill beyond both limits is a fault or an exception, and not part of the pace.
 constexpr double kStandstillSeconds = 120;
 constexpr double kStandstillFactor = 3;
 // Phases by the standstill that they excuse, the longest first.
@@ -44,7 +44,7 @@ RankSnapshot SnapshotOf(const RankState& rank, double now) {
 double Pace::StepSeconds() const {
   if (step_seconds.size() < 3) return step_seconds_before;
   if (const double median = step_seconds.Median(); median > 0) return median;
-  // Where whole seconds are written down most steps seem to take none. The longest are left out.
+  // If times have a resolution of whole seconds, most steps seem to last 0 s. The longest are left out.
   std::vector<double> all = step_seconds.Last(step_seconds.size());
   std::sort(all.begin(), all.end());
   all.resize(all.size() - all.size() / 10);
@@ -93,7 +93,7 @@ RunPhase RunState::phase() const {
   for (const RunPhase phase : kByPatience) {
     const int64_t count = phase_counts_[static_cast<size_t>(phase)];
     if (phase == RunPhase::kPaused && has_pause_expired_) continue;
-    // A rank that joins late does not hold up a run that trains.
+    // A rank that joins late does not delay a run that trains.
     if (phase == RunPhase::kInit ? count > 0 && phase_counts_[1] == 0 : count > 0) return phase;
   }
   return ranks_.empty() ? RunPhase::kInit : RunPhase::kTrain;
@@ -107,7 +107,7 @@ RankState* RunState::RankOf(int64_t rank, double now, size_t ranks_max) {
   state.rank = rank;
   state.heard_at = state.phase_at = state.step_at = state.changed_at = now;
   const auto phase = static_cast<size_t>(state.phase);
-  // The first rank has been beginning since the run has.
+  // The first rank begins when the run does.
   if (phase_counts_[phase]++ == 0) phase_since_[phase] = ranks_.size() == 1 ? began_at_ : now;
   return &state;
 }
@@ -308,7 +308,7 @@ RunSnapshot RunState::Snapshot(double now, double wall_minus_virtual, bool with_
   shown.id = id_;
   if (world_) shown.world = *world_;
   shown.hosts = hosts_;
-  // The run itself goes on: a process of it may come back.
+  // The run itself continues: one of its processes may come back.
   const bool is_lost = !ended_ && AreAllGone();
   shown.ended = ended_ || is_lost;
   shown.end_reason = is_lost ? EndReason::kLost : end_reason_;

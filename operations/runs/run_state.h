@@ -1,4 +1,4 @@
-// One run: its ranks, how far they are, and what was learnt of its pace. Times are virtual seconds.
+// One run: its ranks, their progress, and its learnt pace. Times are virtual seconds.
 #pragma once
 
 #include <array>
@@ -18,24 +18,24 @@
 
 namespace stepwatch::operations {
 
-// The learnt pace of a run. A restart begins it anew, except for the phases, and with a step as long as before.
+// The learnt pace of a run. A restart resets it, except for the phases and the duration of a step.
 struct Pace {
   Pace() : step_seconds(64) {}
 
-  SampleWindow step_seconds;       // of the wall clock, a step
+  SampleWindow step_seconds;       // of the wall clock, per step
   double step_seconds_before = 0;  // the typical one before the restart
-  int64_t advances = 0;            // times that the run's step rose in training
+  int64_t advances = 0;            // number of times that the run's step rose in training
   double first_seconds = 0;        // the longest standstill of the first steps
   // The longest standstill that was followed by a step, the first steps left out. One that was too long to be usual is
   // left out as well, until there is a second one.
   double standstill_seconds = 0;
-  double standstill_seconds_second = 0;  // the second longest: a single one is no habit
+  double standstill_seconds_second = 0;  // the second longest: a single one is not usual
   double standstill_seconds_odd = 0;     // the longest that was left out
   double beat_seconds = 0;               // between beats of a rank, typical
   double together = 0;                   // share of the steps that all ranks reported at once, smoothed
   // 0: not yet known.
   double StepSeconds() const;
-  // All ranks report a step as soon as it ends: a rank that has not reported it has not finished it.
+  // True if all ranks report a step as soon as it ends: a rank that has not reported it has not finished it.
   bool AreTogether() const;
   void AddTogether(bool is_together);
   void AddStandstill(double seconds);
@@ -47,47 +47,47 @@ class RunState {
 
   RunState(std::string id, double now, double wall);
 
-  // Apply a line that was seen at `now`, which never falls. A rank beyond the limit is refused with null.
+  // These apply a line that was seen at `now`, which must not decrease. A rank beyond the limit is refused with null.
   std::optional<BeatFacts> TakeBeat(const Line& line, double now, double wall, size_t ranks_max);
-  // Whether the event makes the run start again.
+  // Returns whether the event makes the run start again.
   bool BeginsAgain(const Event& event, std::optional<int64_t> rank) const;
   void TakeEvent(const Line& line, double now, double wall);
   // Points of all its numbers.
   size_t Points() const;
   void HalveSeries();
-  // Its numbers by step are not needed any more.
+  // Its numbers by step are no longer needed.
   void ForgetSeries();
-  // A pause may be over.
+  // Checks whether a pause is over.
   void Advance(double now);
 
   const std::string& id() const { return id_; }
   bool ended() const { return ended_; }
-  // No process is left of those that reported, or of `world`.
+  // True if no process is left of those that reported, or of `world`.
   bool AreAllGone() const;
   EndReason end_reason() const { return end_reason_; }
   double ended_at() const { return ended_at_; }
-  // A pause that has expired protects no longer, even if beats still report a pause.
+  // A pause that has expired no longer protects, even if beats still report a pause.
   bool is_paused(double now) const { return now < paused_until_ || (phase_counts_[4] > 0 && !has_pause_expired_); }
   const std::map<int64_t, RankState>& ranks() const { return ranks_; }
   const RankState* FindRank(int64_t rank) const;
   // The number of ranks: those that reported, or `world` if that is more.
   int64_t world() const;
   std::optional<int64_t> step() const { return step_; }
-  // When something last moved: a step, a phase, the end of a pause, a start.
+  // The time of the last progress: a step, a phase, the end of a pause, a start.
   double progress_at() const { return progress_at_; }
   double began_at() const { return began_at_; }  // start or last restart
-  // The phase that excuses standing still most, of those that its ranks are in.
+  // The phase of a rank that excuses the longest standstill.
   RunPhase phase() const;
-  // Some rank is in eval, checkpoint or pause, or was within the last seconds.
+  // True if a rank is in eval, checkpoint or pause, or was within the last seconds.
   double left_training_at() const { return left_training_at_; }
   double longest(RunPhase phase) const { return longest_[static_cast<size_t>(phase)]; }
-  // How often the run was in it, and left it.
+  // Number of times that the run was in the phase and left it.
   int64_t times(RunPhase phase) const { return times_[static_cast<size_t>(phase)]; }
   const Pace& pace() const { return pace_; }
   int64_t restarts() const { return restarts_; }
   double heard_at() const { return heard_at_; }
   const std::map<std::string, Series, std::less<>>& series() const { return series_; }
-  // `wall_minus_virtual` turns times into the observer's clock.
+  // `wall_minus_virtual` converts times to the observer's clock.
   RunSnapshot Snapshot(double now, double wall_minus_virtual, bool with_ranks) const;
 
  private:
@@ -115,7 +115,7 @@ class RunState {
   double last_at_step_ = 0;  // when the last of them reported it
   double began_at_;
   double heard_at_;
-  bool is_heard_ = false;  // else it is known from a store alone, and time may not have begun
+  bool is_heard_ = false;  // false: it is known from a store only, and time may not have begun
   double started_wall_;
   double heard_wall_;
   double progress_at_;

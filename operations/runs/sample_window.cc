@@ -6,7 +6,7 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr double kNormal = 1.4826;  // standard deviation of normal noise over its median distance
+constexpr double kNormal = 1.4826;  // standard deviation of normal noise relative to its median distance
 
 }  // namespace
 

@@ -14,7 +14,7 @@ class SampleWindow {
   void Clear();
   size_t size() const { return samples_.size(); }
   bool is_full() const { return samples_.size() == samples_max_; }
-  // The k-th newest, from 0 on.
+  // The k-th newest, counted from 0.
   double Newest(size_t k) const;
   // The newest `count` of those that are older than the newest `skip`, the oldest first; fewer if there are no more.
   std::vector<double> Last(size_t count, size_t skip = 0) const;
@@ -24,7 +24,7 @@ class SampleWindow {
 
  private:
   size_t samples_max_;
-  size_t next_ = 0;  // where the oldest lies, once all places are taken
+  size_t next_ = 0;  // position of the oldest, once all places are used
   std::vector<double> samples_;
 };
 

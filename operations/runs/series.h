@@ -18,7 +18,7 @@ struct SeriesPoint {
   double mean = 0;  // of the finite values; 0 without any
   double last = 0;
   int64_t count = 0;      // values
-  int64_t nonfinite = 0;  // of them NaN or infinite, which are in no other number but `last`
+  int64_t nonfinite = 0;  // NaN or infinite values among them, which only `last` includes
 };
 
 // Merges a later point into this one.
@@ -28,11 +28,11 @@ class Series {
  public:
   explicit Series(size_t points_max = 2048) : points_max_(points_max) {}
 
-  // Steps may come again, and out of order: such a value joins the last point.
+  // Steps may be repeated, and out of order: such a value joins the last point.
   void Add(int64_t step, double t, double value);
   const std::vector<SeriesPoint>& points() const { return points_; }
   int64_t steps_per_point() const { return steps_per_point_; }
-  // Half as many points, of twice as many steps each.
+  // Halves the number of points, each then for twice as many steps.
   void Halve();
 
  private:

@@ -1,4 +1,4 @@
-// The state of a run as values to show. Times are in the observer's clock of the moment they were seen.
+// The state of a run as values for display. Times are in the observer's clock at the time of observation.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct RankSnapshot {
   RunPhase phase = RunPhase::kInit;
   std::optional<int64_t> step;  // the last finished one
   double heard_seconds_ago = 0;
-  double step_seconds_ago = 0;  // since the last step was finished
+  double step_seconds_ago = 0;  // since the end of the last step
   std::string module;
   bool gone = false;
   char process_state = 0;  // 0: not reported
@@ -38,7 +38,7 @@ struct RunSnapshot {
   double heard_t = 0;                      // the last one
   int64_t restarts = 0;
   double step_seconds = 0;                             // learnt, of the wall clock; 0: not yet
-  std::vector<std::pair<std::string, double>> latest;  // loss, grad_norm, lr, … as the last beats have them
+  std::vector<std::pair<std::string, double>> latest;  // loss, grad_norm, lr, … from the last beats
   std::vector<RankSnapshot> ranks;                     // ascending
 };
 

@@ -5,8 +5,8 @@
 namespace stepwatch::operations {
 namespace {
 
-// Lines come a little out of order, and differences of large times are rounded: time that falls by a little is as
-// likely as a silence so many times as long.
+// Lines come slightly out of order, and differences of large times are rounded: a small decrease of time is as likely
+// as a silence this many times as long.
 constexpr double kFallWeight = 10;
 
 double OddnessOf(double seconds) {

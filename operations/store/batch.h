@@ -20,10 +20,10 @@ struct StoredLine {
   std::string run;  // empty: of the observer itself, such as a step of its clock; kept for all runs
   double t = 0;
   std::string json;
-  bool begins = false;  // a start or restart: earlier lines of the run are not needed any more
+  bool begins = false;  // a start or restart: earlier lines of the run are no longer needed
 };
 
-// A run, as it stands. `summary` answers requests once the observer has forgotten the run.
+// A run in its present state. `summary` answers requests once the observer has forgotten the run.
 struct StoredRun {
   std::string id;
   bool ended = false;
@@ -37,7 +37,7 @@ struct Acknowledgement {
   double t = 0;
 };
 
-// Suppresses notifications of matching incidents. Empty texts match all; `run` may have * for any characters.
+// Suppresses notifications of matching incidents. Empty texts match all; `run` may contain * for any characters.
 struct Silence {
   std::string id;
   std::string run;
@@ -67,24 +67,24 @@ struct StoredSeries {
 class Batch {
  public:
   std::deque<StoredLine> lines;
-  std::map<std::string, StoredRun> runs;  // the last word on each
+  std::map<std::string, StoredRun> runs;  // the last state of each
   std::deque<StoredChange> changes;
   std::vector<Silence> silences;
   std::vector<std::string> silences_removed;
   std::vector<StoredSeries> series;
-  std::map<std::string, std::optional<KnownProcess>> processes;  // by KeyOf; nothing: it is not to be kept any more
+  std::map<std::string, std::optional<KnownProcess>> processes;  // by KeyOf; nullopt: remove it
 
   bool empty() const;
   size_t line_bytes() const { return line_bytes_; }
   void Add(StoredLine line);
   // Appends a later batch.
   void Append(Batch later);
-  // Drops the oldest lines until at most so many bytes are left; returns how many were dropped.
+  // Drops the oldest lines until at most this many bytes are left; returns the number dropped.
   int64_t DropLines(size_t bytes_max);
-  // Keeps only the last change of each incident among the oldest, until at most so many are left; returns how many
-  // went.
+  // Keeps only the last change of each incident among the oldest, until at most this many are left; returns the number
+  // dropped.
   int64_t FoldChanges(size_t count_max);
-  // Drops the oldest changes beyond that many; returns how many went.
+  // Drops the oldest changes beyond this number; returns the number dropped.
   int64_t DropChanges(size_t count_max);
 
  private:

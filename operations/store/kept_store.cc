@@ -14,14 +14,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr mode_t kOnlyOurs = 0700;
 constexpr std::chrono::seconds kProofEvery{5};
-// A store that cannot be begun anew, such as on a full disk, costs a reading of all of it each time.
+// A store that cannot be begun again, for instance on a full disk, costs a complete read each time.
 constexpr std::chrono::seconds kRenewEvery{5};
 // A larger one is not read as a whole before it is used.
 constexpr off_t kCheckedBytesMax = off_t{64} << 20;
 constexpr std::array<const char*, 3> kEndings = {"", "-wal", "-shm"};
 constexpr size_t kNumberBytes = 32;
-// Files beyond them are set aside in the place of the newest, so that a disk that damages whatever is written to it is
-// not filled with them.
+// Limit of set-aside files; beyond it a new one replaces the newest, so that a disk that damages all writes is not
+// filled with them.
 constexpr int64_t kSetAsideMax = 32;
 
 }  // namespace
@@ -51,7 +51,7 @@ KeptStore::Stamps KeptStore::Look() const {
     const bool is_link = S_ISLNK(about.st_mode);
     if (is_link && files_.Stat((options_.path + kEndings[i]).c_str(), &about) != 0) continue;
     stamps[i] = {about.st_dev, about.st_ino, about.st_size, 0};
-    // The index is shared memory, which programs that only read the store write to as well.
+    // The index is shared memory, to which programs that only read the store write as well.
     if (i < 2) stamps[i].changed = about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
   }
   return stamps;
@@ -65,7 +65,7 @@ void KeptStore::Restamp() {
 
 // --- the directory ---
 
-// It is held as long as the descriptor is open: two daemons would report everything twice.
+// Held as long as the descriptor is open: two daemons would report everything twice.
 Status KeptStore::HoldDirectory() {
   struct stat held {
   }, there{};
@@ -96,7 +96,7 @@ Status KeptStore::HoldDirectory() {
   return Status();
 }
 
-// Behind the store's back: what is missing of it can only be noticed by what it cannot take with it.
+// Kept outside the files of the store: a loss there can only be detected by data that is not lost with it.
 void KeptStore::NoteLastChange(int64_t number) {
   last_change_ = number;
   std::string text = std::to_string(number);
@@ -120,7 +120,7 @@ Status KeptStore::EnsureOpen() {
                    " while stepwatchd had it open");
   if (Status status = store_->Check(); !status.ok())
     return status.code() == StatusCode::kInvalid ? Renew(options_.path + ": " + status.message()) : status;
-  // Another program has written to it, and may have taken something away.
+  // Another program has written to it, and may have removed data.
   Close(/*abandons_files=*/false);
   report_.is_renewed = true;
   return Open();
@@ -210,9 +210,9 @@ Status KeptStore::Prove() {
   return Status();
 }
 
-// --- beginning anew ---
+// --- beginning again ---
 
-// At each moment either the old files are in their place, or the new one is whole: a kill loses nothing.
+// At each moment either the old files are in place, or the new one is complete: a kill loses no data.
 Status KeptStore::Renew(const std::string& why) {
   if (Clock::now() < renews_at_) return Status(StatusCode::kUnavailable, why + "; retried in a few seconds");
   renews_at_ = Clock::now() + kRenewEvery;
@@ -249,7 +249,7 @@ Status KeptStore::Renew(const std::string& why) {
   return status;
 }
 
-// The database with its log and index, or another file. Empty: there was none of them.
+// The database with its log and index, or another file. Empty: there were no files.
 Result<std::string> KeptStore::SetAside(const std::string& path) {
   struct stat about {};
   const auto is_there = [&](const std::string& name) {
@@ -302,7 +302,7 @@ Result<bool> KeptStore::Prune(const StoreLimits& limits, double t, std::chrono::
     if (Status status = Renew(options_.path + ": " + pruned.status().message()); !status.ok()) return status;
     return true;
   }
-  // The last change itself may have been old enough to go.
+  // The last change itself may have been old enough to be removed.
   if (const Result<int64_t> last = store_->LastChange(); last.ok()) NoteLastChange(last.value());
   return pruned;
 }

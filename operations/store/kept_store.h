@@ -1,8 +1,8 @@
 // The store of stepwatchd, which survives damage to its files.
 //
 // Detects damage before it opens the files, and changes, replacement or removal by other programs while they are open.
-// Files that cannot be used are set aside, as "stepwatchd.db.damaged-1", -2 and so on, and a new store begins with all
-// readable data. It blocks, and is for one thread (StoreQueue).
+// Unusable files are set aside, as "stepwatchd.db.damaged-1", -2 and so on, and a new store begins with all readable
+// data. It blocks, and is for one thread (StoreQueue).
 #pragma once
 
 #include <array>
@@ -20,25 +20,25 @@ namespace stepwatch::operations {
 
 // Events since the last report.
 struct StoreReport {
-  std::vector<std::string> notes;    // each is worth a line of the log
+  std::vector<std::string> notes;    // each is logged
   std::optional<Restored> restored;  // it was opened for the first time
-  bool is_renewed = false;           // it may lack what was written before: all that is still known is to be written
-  bool is_taken = false;             // another stepwatchd has the directory
-  int64_t set_aside = 0;             // times that files were set aside
-  int64_t changes_lost = 0;          // of incidents, that were stored once
+  bool is_renewed = false;           // it may lack earlier data: all data still known must be written again
+  bool is_taken = false;             // another stepwatchd uses the directory
+  int64_t set_aside = 0;             // number of times that files were set aside
+  int64_t changes_lost = 0;          // of incidents, that were stored before
   int64_t bytes = 0;                 // of the store
 };
 
 class KeptStore {
  public:
-  // Opens nothing yet.
+  // Opens no file yet.
   explicit KeptStore(StoreOptions options);
   ~KeptStore();
 
-  // Opens the store if it is not open, and writes all of the batch or nothing of it. An empty batch only looks whether
-  // all is well. Ok: what was written now and then was read back from the files.
+  // Opens the store if necessary, and writes all of the batch or none of it. An empty batch only checks the store. Ok:
+  // data written now and then was read back from the files.
   Status Write(const Batch& batch);
-  // As that of the store.
+  // As Store's function.
   Result<bool> Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most);
   // Null: it is not open.
   Store* store() { return store_.get(); }
@@ -64,12 +64,12 @@ class KeptStore {
   Status Prove();
   // The fault of the files; empty if they may be those of a store, or do not exist.
   std::string FaultOfFiles();
-  // Begins anew with what can be read of the store, and sets its files aside.
+  // Begins again with all readable data of the store, and sets its files aside.
   Status Renew(const std::string& why);
   Result<std::string> SetAside(const std::string& path);
   void Close(bool abandons_files);
   Stamps Look() const;
-  // Takes changes of size and time, not of the file itself, for this process's own.
+  // Attributes changes of size and time, not of the file itself, to this process.
   void Restamp();
   void NoteLastChange(int64_t number);
 
@@ -81,8 +81,8 @@ class KeptStore {
   Stamps stamps_;
   StoreReport report_;
   bool is_restored_ = false;
-  bool was_there_ = false;   // a stepwatchd has had its state here before
-  int64_t last_change_ = 0;  // the number of the last change that was ever stored here, as the lock file has it
+  bool was_there_ = false;   // a stepwatchd has stored its state here before
+  int64_t last_change_ = 0;  // the largest number of a change ever stored here, from the lock file
   std::chrono::steady_clock::time_point proves_at_{};
   std::chrono::steady_clock::time_point renews_at_{};
 };

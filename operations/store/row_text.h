@@ -11,7 +11,7 @@
 namespace stepwatch::operations {
 
 std::string ChangeText(const StoredChange& change);
-// `number` and `what` stand in columns of their own.
+// `number` and `what` have columns of their own.
 Result<StoredChange> ParseChange(int64_t number, const std::string& what, std::string_view text);
 
 std::string ProcessText(const KnownProcess& process);

@@ -19,13 +19,13 @@ struct SeriesKey {
   std::string name;
 };
 
-// Inside a transaction of the caller's.
+// Within a transaction of the caller.
 class SeriesWriter {
  public:
   // The database must outlive it.
   static Result<SeriesWriter> Open(database::Database* database);
 
-  // In the place of what the table has of this series from that step on.
+  // Replaces the points that the table has of this series from that step on.
   Status Replace(const StoredSeries& series);
 
  private:
@@ -38,10 +38,10 @@ class SeriesWriter {
 
 Result<std::vector<SeriesPoint>> ReadSeries(database::Database* database, const std::string& run,
                                             const std::string& name);
-// The one that comes after this one; nothing: that was the last.
+// The series after this one; nullopt: that was the last.
 Result<std::optional<SeriesKey>> SeriesAfter(database::Database* database, const SeriesKey& series);
 Result<int64_t> PointsOf(database::Database* database, const SeriesKey& series);
-// Merges neighbours until at most half of so many points are left.
+// Merges neighbours until at most half of this many points are left.
 Status ThinSeries(database::Database* database, const SeriesKey& series, int64_t points_max);
 Status DeleteSeries(database::Database* database, const SeriesKey& series);
 

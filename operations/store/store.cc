@@ -12,7 +12,7 @@ namespace {
 using database::Database;
 using database::Statement;
 
-// Another program that reads the database may hold it for a moment.
+// Another program that reads the database may lock it for a moment.
 constexpr const char* kSetUp =
     "PRAGMA busy_timeout = 2000; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 16777216;"
     "PRAGMA temp_store = MEMORY;";
@@ -68,7 +68,7 @@ CREATE TABLE series (run TEXT NOT NULL, name TEXT NOT NULL, step_first INTEGER N
 constexpr const char* kTablesSince2 = R"(
 CREATE TABLE processes (key TEXT PRIMARY KEY, seen_t REAL NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;
 )";
-// A number is written here to see whether it can be. Earlier programs of this version pass it over.
+// A number is written here to test writing. Earlier programs of this version ignore it.
 constexpr const char* kProofs = "CREATE TABLE IF NOT EXISTS proofs (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);";
 
 std::string Pragma(const char* name, int64_t value) {
@@ -84,7 +84,7 @@ Status MakeTables(Database* database) {
 }
 
 // Makes the tables in an empty database, and those that an earlier version lacks. kUnsupported: a later version of
-// Stepwatch or another program wrote it; it is unchanged then.
+// Stepwatch or another program wrote it; it is then unchanged.
 Status PrepareTables(Database* database) {
   const Result<int64_t> application = database->Ask("PRAGMA application_id");
   if (!application.ok()) return application.status();
@@ -104,7 +104,7 @@ Status PrepareTables(Database* database) {
                            "COMMIT;");
 }
 
-// kInvalid: a table is missing, or has other columns than this version's.
+// kInvalid: a table is missing, or its columns differ from this version's.
 Status CheckTables(Database* database) {
   for (const char* sql :
        {"SELECT id, run, t_last, bytes, text FROM lines LIMIT 1",
@@ -275,7 +275,7 @@ Status Store::WriteSeries(const std::vector<StoredSeries>& all) {
 }
 
 Status Store::Check() {
-  // A connection that is open already remembers what files no longer hold.
+  // A connection that is already open has cached data that the files no longer hold.
   Result<Database> fresh = Database::Open(options_.path, options_.vfs);
   if (!fresh.ok()) return fresh.status();
   if (Status status = fresh.value().Execute(kSetUp); !status.ok()) return status;

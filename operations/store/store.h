@@ -26,12 +26,12 @@ struct StoreOptions {
   std::string vfs;  // of SQLite; empty: its usual one
 };
 
-// Limits of the stored data. The oldest data beyond a limit goes first, at Prune.
+// Limits of the stored data. Prune removes the oldest data beyond a limit first.
 struct StoreLimits {
   double line_seconds = 1800;              // of open runs, to restore them
   int64_t line_bytes = int64_t{64} << 20;  // of all runs together
-  int64_t bytes = int64_t{1} << 30;        // of the file: series and summaries of runs that have ended go first
-  double ended_seconds = 90 * 86400.0;     // runs and incidents
+  int64_t bytes = int64_t{1} << 30;     // of the file: series and summaries of runs that have ended are removed first
+  double ended_seconds = 90 * 86400.0;  // runs and incidents
   int64_t points_of_series = 4096;
 };
 
@@ -41,9 +41,9 @@ struct StoredIncident {
   std::optional<Acknowledgement> acknowledgement;
 };
 
-// The data of the process before that a new one restores.
+// The data of the previous process that a new one restores.
 struct Restored {
-  std::vector<StoredIncident> incidents;  // all that are open, and the newest of the others; the oldest change first
+  std::vector<StoredIncident> incidents;  // all open ones, and the newest of the others; the oldest change first
   std::vector<StoredChange> changes;      // the newest, the oldest first
   std::vector<StoredLine> lines;          // of open runs, in the order in which they were observed
   std::vector<StoredRun> runs;            // that have ended, the one with the newest line first
@@ -54,7 +54,7 @@ struct Restored {
   // Incidents and changes whose text is damaged, as statements that delete them.
   std::vector<std::string> unreadable;
 
-  // Adds all that was written since it was read.
+  // Adds all data that was written since it was read.
   void Append(const Batch& later);
 };
 
@@ -66,12 +66,14 @@ class Store {
   static constexpr int64_t kOpenRunsRestored = 4096;
   static constexpr int64_t kLineBytesRestored = int64_t{16} << 20;  // the newest
 
-  // Makes the file if there is none. kUnsupported: a later version wrote it. kInvalid: it is damaged, or no database.
+  // Makes the file if it does not exist. kUnsupported: a later version wrote it. kInvalid: it is damaged, or not a
+  // database.
   static Result<std::unique_ptr<Store>> Open(const StoreOptions& options);
 
-  // All of it or nothing.
+  // Writes all of it or nothing.
   Status Write(const Batch& batch);
-  // Deletes data beyond the limits at `t`, now, for about so long. False: there is more to delete.
+  // Deletes data beyond the limits at the present time `t`, for about the given duration. False: there is more to
+  // delete.
   Result<bool> Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most);
   Result<Restored> Load();
   Result<std::vector<SeriesPoint>> SeriesOf(const std::string& run, const std::string& name);
@@ -80,7 +82,7 @@ class Store {
   Result<std::vector<StoredChange>> ChangesOf(const std::string& incident);
   // Size of the database, without its log.
   Result<int64_t> Bytes();
-  // The number of the last change of an incident that it holds; 0: it holds none.
+  // The number of the last stored change of an incident; 0: no change.
   Result<int64_t> LastChange();
 
   // Checks that the files hold a whole database, as another program that opens it now would find them; reads all of it.
@@ -88,7 +90,7 @@ class Store {
   Status Check();
   // Writes a number, and reads it back from the files.
   Status Prove();
-  // Takes over all rows of another one that can be read.
+  // Copies all readable rows of another store.
   Status TakeOver(database::Database* other);
   Status Delete(const std::vector<std::string>& unreadable);
   database::Database* database() { return &database_; }
@@ -112,7 +114,7 @@ class Store {
   Status LoadLines(Restored* restored);
   Status LoadRuns(Restored* restored);
   Status LoadProcesses(Restored* restored);
-  // One transaction around `work`; nothing of it if any of it fails.
+  // One transaction around `work`; rolled back completely if any of it fails.
   template <class Work>
   Status Transact(const Work& work) {
     Status status = database_.Execute("BEGIN IMMEDIATE");
@@ -126,7 +128,7 @@ class Store {
 
   const StoreOptions options_;
   int64_t proof_ = 0;
-  SeriesKey thinned_;  // the last that was looked at
+  SeriesKey thinned_;  // the last one that was checked
   database::Database database_;
 };
 

@@ -15,7 +15,7 @@ constexpr const char* kFreePages = "PRAGMA incremental_vacuum(2000)";
 
 }  // namespace
 
-// Each transaction is short, because writing waits for the one under way.
+// Each transaction is short, because writes wait for the running one.
 Result<bool> Store::Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most) {
   const auto deadline = std::chrono::steady_clock::now() + at_most;
   const auto has_time = [deadline] { return std::chrono::steady_clock::now() < deadline; };
@@ -57,7 +57,7 @@ Status Store::PruneLines(const StoreLimits& limits, double t) {
       "DELETE FROM begins WHERE run IN (SELECT id FROM runs WHERE ended) AND run NOT IN (SELECT run FROM lines)");
 }
 
-// Incidents outlive the runs that are forgotten for want of room.
+// Incidents are kept longer than runs that are forgotten for lack of room.
 Status Store::PruneOld(const StoreLimits& limits, double t) {
   for (const char* sql :
        {"DELETE FROM changes WHERE incident IN (SELECT id FROM incidents WHERE NOT open AND opened_t < ?)",
@@ -76,7 +76,7 @@ Status Store::PruneOld(const StoreLimits& limits, double t) {
   return silences.value().Run();
 }
 
-// The next series in their order. False: it was the last.
+// The next series in their order. False: there is no further one.
 Result<bool> Store::ThinNext(int64_t points_max) {
   Result<std::optional<SeriesKey>> next = SeriesAfter(&database_, thinned_);
   if (!next.ok()) return next.status();

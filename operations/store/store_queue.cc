@@ -7,10 +7,10 @@
 namespace stepwatch::operations {
 namespace {
 
-// Between two prunes, of which each goes on, once a second, until all is forgotten that is to be.
+// Interval of prunes; each continues, once a second, until all data beyond the limits is deleted.
 constexpr double kPruneSeconds = 60;
 constexpr std::chrono::milliseconds kPruneTime{200};
-// Between two looks at the files of a store to which nothing is written.
+// Interval of checks of the files of a store without writes.
 constexpr double kLookSeconds = 2;
 constexpr int kHangTicks = 3;
 constexpr std::chrono::seconds kStopTime{2};
@@ -82,7 +82,7 @@ void StoreQueue::OnWritten(Written written) {
   if (!written.status.ok()) {
     written.batch.Append(std::exchange(next_, {}));
     next_ = std::move(written.batch);
-    // They are made again from what the observer holds.
+    // They are made again from the observer's data.
     next_.series.clear();
     Bound();
   }
@@ -147,7 +147,7 @@ void StoreQueue::Tick(double t) {
   const bool is_due = has_more_to_prune_ || t - pruned_t_ >= kPruneSeconds || t < pruned_t_;
   if (hangs_ || is_pruning_ || !is_due) return;
   pruned_t_ = t;
-  // A disk that is full has room again most likely because of this.
+  // A full disk most likely has room again because of this.
   is_pruning_ = thread_.Post(
       [this, store = store_, mailbox = mailbox_, alive = std::weak_ptr<bool>(alive_), limits = limits_, t] {
         const Result<bool> pruned = store->Prune(limits, t, kPruneTime);
@@ -169,7 +169,7 @@ void StoreQueue::Ask(std::function<Answer(Store&)> ask, Answer otherwise) {
   if (hangs_) return otherwise();
   const auto question = std::make_shared<Question>(Question{std::move(otherwise)});
   const bool is_posted = thread_.Post([store = store_, mailbox = mailbox_, question, ask = std::move(ask)] {
-    // One that was answered meanwhile belongs to the loop.
+    // A request that was answered meanwhile belongs to the loop.
     auto answer = std::make_shared<Answer>(store->store() == nullptr ? Answer() : ask(*store->store()));
     mailbox->Post([question, answer] {
       if (std::exchange(question->is_answered, true)) return;

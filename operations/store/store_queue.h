@@ -1,10 +1,10 @@
 // The loop's side of the store: data waits in bounded memory, and a thread writes it.
 //
-// A batch leaves about once a second (Tick), and at once when an answer must wait until it is safe (Flush). A store
-// that cannot be written to, most likely because the disk is full, is tried again every second; meanwhile these wait:
-// of lines the newest kLineBytesMax, of changes of incidents kChangesMax (older ones of the same incident are folded
-// into later ones first), runs and silences once each, no series. A disk that hangs blocks only the thread: after some
-// seconds no caller waits for it any more. All methods and callbacks belong to the thread that runs `loop`.
+// A batch leaves about once a second (Tick), and at once when an answer must wait until it is safe (Flush). A write
+// that fails, most likely because the disk is full, is retried every second; meanwhile these wait: of lines the newest
+// kLineBytesMax, of changes of incidents kChangesMax (older ones of the same incident are folded into later ones
+// first), runs and silences once each, no series. A disk that hangs blocks only the thread: after some seconds no
+// caller waits for it any more. All methods and callbacks run on the thread of `loop`.
 #pragma once
 
 #include <chrono>
@@ -29,22 +29,22 @@ class StoreQueue {
   static constexpr size_t kChangesMax = 20000;
 
   struct Callbacks {
-    // The store cannot be written, and why: once, until it can again.
+    // Why the store cannot be written: once, until it can again.
     std::function<void(const std::string& why)> on_trouble;
     std::function<void()> on_recovery;
-    // Something for the log.
+    // A message for the log.
     std::function<void(const std::string& note)> on_note = [](const std::string&) {};
-    // The store was opened for the first time, and has this, with all data that waited meanwhile.
+    // The store was opened for the first time, with this content and all data that waited meanwhile.
     std::function<void(Restored restored)> on_restored = [](const Restored&) {};
-    // It may lack earlier data: all that is still known is to be written again.
+    // It may lack earlier data: all data still known must be written again.
     std::function<void()> on_renewal = [] {};
   };
   struct Counts {
-    int64_t lines_dropped = 0;    // that the store has never taken
+    int64_t lines_dropped = 0;    // that the store has never accepted
     int64_t changes_dropped = 0;  // likewise of incidents, the last one of each
-    int64_t changes_lost = 0;     // of incidents, that it had and has no more
-    int64_t set_aside = 0;        // times that its files were set aside
-    int64_t bytes = 0;            // of the store, at the last look
+    int64_t changes_lost = 0;     // of incidents, that it had and has lost
+    int64_t set_aside = 0;        // number of times that its files were set aside
+    int64_t bytes = 0;            // of the store, at the last check
     size_t waiting_bytes = 0;     // of lines
     bool in_trouble = false;
   };
@@ -52,21 +52,21 @@ class StoreQueue {
 
   // Begins to open the store.
   StoreQueue(boost::asio::io_context& loop, StoreOptions options, StoreLimits limits, Callbacks callbacks);
-  // Writes what waits, for two seconds at most.
+  // Writes waiting data, for two seconds at most.
   ~StoreQueue();
   StoreQueue(const StoreQueue&) = delete;
   StoreQueue& operator=(const StoreQueue&) = delete;
 
-  // Runs the loop until the store is open, or cannot be opened for now, at most so long. Fails only if another
-  // stepwatchd has it.
+  // Runs the loop until the store is open, or cannot be opened for now, for this time at most. Fails only if another
+  // stepwatchd uses it.
   Status AwaitOpen(std::chrono::milliseconds at_most);
   // The batch to write next.
   Batch& next() { return next_; }
-  // Writes now. `then` is called when it has been written, or cannot be: the caller goes on in both cases.
+  // Writes now. `then` is called when it has been written, or cannot be written: the caller continues in both cases.
   void Flush(Then then = {});
-  // About once a second; `t`: now.
+  // About once a second; `t`: the present time.
   void Tick(double t);
-  // Drops what waits beyond the bounds, as each Tick does.
+  // Drops waiting data beyond the limits, as each Tick does.
   void Bound();
   void SetLimits(const StoreLimits& limits) { limits_ = limits; }
   Counts counts() const;
@@ -101,15 +101,15 @@ class StoreQueue {
   const Callbacks callbacks_;
   StoreLimits limits_;
   Batch next_;
-  std::vector<Then> then_;       // of what is in next_
-  std::vector<Then> in_flight_;  // of what is being written
+  std::vector<Then> then_;       // of next_
+  std::vector<Then> in_flight_;  // of the running write
   std::vector<std::shared_ptr<Question>> questions_;
-  Status status_;  // of the last writing
+  Status status_;  // of the last write
   bool is_writing_ = false;
   bool writes_again_ = false;
   bool is_taken_ = false;
   bool hangs_ = false;
-  int writing_ticks_ = 0;  // so long has the writing under way taken
+  int writing_ticks_ = 0;  // duration of the running write so far
   bool is_pruning_ = false;
   bool has_more_to_prune_ = false;
   double pruned_t_ = 0;

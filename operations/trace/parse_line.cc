@@ -13,12 +13,12 @@
 namespace stepwatch::operations {
 namespace {
 
-// Members are sorted by name, in which order the reported numbers of a beat are kept.
+// Members are sorted by name, which is also the order of a beat's reported numbers.
 using SortedJson = nlohmann::json;
 
 // --- values ---
 
-constexpr double kWholeMax = 9007199254740992.0;  // 2^53: every whole number up to here is a double
+constexpr double kWholeMax = 9007199254740992.0;  // 2^53: every integer up to here is a double
 
 Status WrongType(const std::string& key, const char* takes) {
   return Status(StatusCode::kWrongType, "\"" + key + "\" must be " + takes);
@@ -35,7 +35,7 @@ Status ReadNumber(const SortedJson& value, const std::string& key, std::optional
   return *number ? Status() : WrongType(key, "a number, \"nan\", \"inf\" or \"-inf\"");
 }
 
-// A whole number; 40.0 is one.
+// An integer; 40.0 is one.
 Status ReadWhole(const SortedJson& value, const std::string& key, std::optional<int64_t>* number) {
   if (!value.is_number()) return WrongType(key, "a whole number");
   const double read = value.get<double>();
@@ -44,7 +44,7 @@ Status ReadWhole(const SortedJson& value, const std::string& key, std::optional<
   return Status();
 }
 
-// A text as it is, a list of texts as lines, other values as JSON.
+// A text unchanged, a list of texts as lines, other values as JSON.
 std::string LooseText(const SortedJson& value) {
   if (value.is_string()) return value.get_ref<const std::string&>();
   if (!value.is_array()) return value.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
@@ -57,7 +57,7 @@ std::string LooseText(const SortedJson& value) {
   return text;
 }
 
-// Keeps `bytes_max` bytes, and no part of a character.
+// Keeps `bytes_max` bytes, and no partial character.
 void CutText(size_t bytes_max, std::string* text) {
   if (text->size() <= bytes_max) return;
   size_t end = bytes_max;
@@ -82,7 +82,7 @@ class Members {
   void Text(const char* key, size_t bytes_max, std::string* text) {
     if (const SortedJson* value = Next(key)) status_ = ReadText(*value, key, bytes_max, text);
   }
-  // The texts of a failure are taken in whatever form they come.
+  // The texts of a failure are accepted in any form.
   void AnyText(const char* key, size_t bytes_max, std::string* text) {
     const SortedJson* value = Next(key);
     if (value == nullptr) return;
@@ -121,7 +121,7 @@ Result<Event> ReadBegin(Members members) {
 Result<Event> ReadEnd(Members members) {
   std::string name = "ok";
   members.AnyText("reason", kNameBytesMax, &name);
-  // A run with a reported end has ended, whatever the word: by a signal, unless an error is named.
+  // A run with a reported end has ended, whatever the text: by a signal, unless an error is named.
   return members.Give(EndEvent{EndReasonNamed(name).value_or(EndReason::kSignal)});
 }
 
@@ -294,7 +294,7 @@ Status ReadRank(const SortedJson& object, Line* line) {
   return Status();
 }
 
-// A clock is that of the observer, and a host or a GPU may be that of many runs.
+// A clock belongs to the observer, and a host or a GPU may belong to many runs.
 bool NeedsRun(const Line& line) {
   const auto* event = std::get_if<Event>(&line.what);
   return event == nullptr || (!std::holds_alternative<ClockStepEvent>(*event) &&
@@ -334,7 +334,7 @@ Status ReadWhat(const SortedJson& object, Line* line) {
     return Status(StatusCode::kWrongType,
                   std::string(beat != nullptr ? "\"beat\"" : "\"event\"") + " must be an object");
   if (event != nullptr) {
-    // The rank of an event may stand with it.
+    // The rank of an event may be inside it.
     if (!line->rank)
       if (Status status = ReadRank(what, line); !status.ok()) return status;
     Result<Event> read = ReadEvent(what);

@@ -5,11 +5,11 @@
 //   {"t": 13, "run": "r1", "rank": 3, "event": {"kind": "exception", "type": "ValueError", "message": "…", "stack":
 //   "…"}}
 //
-// The rank of an event may stand in the event instead. NaN and infinities are the strings "nan", "inf" and "-inf"; null
-// is the same as absent. Keys of a beat that are not known are reported numbers if they are numbers, and are ignored if
-// not; keys of an event, and of the line, that are not known are ignored. A number, phase or module of a beat that is
-// not usable is as if absent: that a rank lives and where it is counts for more. A clock_step, host or gpu event needs
-// no run: it is that of the observer, or of every run that it concerns.
+// The rank of an event may be inside the event instead. NaN and infinities are the strings "nan", "inf" and "-inf";
+// null is the same as absent. Unknown keys of a beat are reported numbers if they are numbers, otherwise ignored;
+// unknown keys of an event and of the line are ignored. An unusable number, phase or module of a beat counts as absent:
+// the rest of the beat, with the life and position of the rank, is more important. A clock_step, host or gpu event
+// needs no run: it belongs to the observer, or to every run that it concerns.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,9 @@ inline constexpr size_t kNameBytesMax = 200;
 inline constexpr size_t kMessageBytesMax = 4 << 10;
 inline constexpr size_t kStackBytesMax = 32 << 10;
 
-// Pure. Errors: kExhausted a line that is too long; kInvalid a line that is not a JSON object; kWrongType a value of
-// another type than its key takes; kOutOfRange a value that is not usable; kNotFound a required key that is missing;
-// kUnsupported an event of an unknown kind.
+// Pure. Errors: kExhausted: the line is too long; kInvalid: not a JSON object; kWrongType: a value of a type that its
+// key does not accept; kOutOfRange: an unusable value; kNotFound: a required key is missing; kUnsupported: an event of
+// an unknown kind.
 Result<Line> ParseLine(std::string_view text_untrusted);
 
 }  // namespace stepwatch::operations

@@ -1,4 +1,4 @@
-// Lines and incidents as one JSON object each, without a newline. What is not UTF-8 becomes U+FFFD.
+// Lines and incidents as one JSON object each, without a newline. Bytes that are not UTF-8 become U+FFFD.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace stepwatch::operations {
 
-// ParseLine gives the same line back.
+// ParseLine returns the same line for it.
 std::string LineJson(const Line& line);
 
 // {"t": …, "incident": "stuck", "state": "opened", "run": …, "ranks": […], "since_step": …, "id": …, "severity": …,
 // "evidence": {…}}; `since_step` is null if no step was good.
 std::string IncidentJson(const Incident& incident);
 
-// One line for people: time, state, severity, kind, run, ranks, and the evidence in short. It has no control
+// One line for people: time, state, severity, kind, run, ranks, and a summary of the evidence, without control
 // characters.
 std::string IncidentSentence(const Incident& incident);
 

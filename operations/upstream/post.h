@@ -13,10 +13,10 @@ struct UpstreamAddress {
   std::string host;
   std::string port;
 };
-// Of "http://HOST:PORT", with or without a slash behind it.
+// Parses "http://HOST:PORT", with or without a final slash.
 Result<UpstreamAddress> ParseUpstream(const std::string& url);
 
-// The status of the answer. Blocks, for `time` at most beside the look-up of the name. kUnavailable: nobody answers.
+// The status of the answer. Blocks for `time` at most, in addition to the look-up of the name. kUnavailable: no answer.
 Result<int> PostBeats(const UpstreamAddress& upstream, const std::string& token, const std::string& lines, double sent,
                       std::chrono::seconds time);
 

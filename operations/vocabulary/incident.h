@@ -15,25 +15,25 @@ namespace stepwatch::operations {
 using EvidenceValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
                                    std::vector<std::string>>;
 
-// The evidence of an incident, in the order in which it is read. Keys are unique.
+// The evidence of an incident, in reading order. Keys are unique.
 class Evidence {
  public:
   using Entry = std::pair<std::string, EvidenceValue>;
 
-  // Adds, or replaces what the key has.
+  // Adds the value, or replaces that of the key.
   void Set(std::string_view key, EvidenceValue value);
   void SetText(std::string_view key, std::string_view text) { Set(key, EvidenceValue(std::string(text))); }
   // Null if there is no such key.
   const EvidenceValue* Find(std::string_view key) const;
   const std::vector<Entry>& entries() const { return entries_; }
-  // Sets all of the other's.
+  // Sets all members of the other one.
   void Merge(const Evidence& other);
 
  private:
   std::vector<Entry> entries_;
 };
 
-// A change of an incident as it is published: the whole of it each time, so that the last one is its present state.
+// A published change of an incident: complete each time, so that the last one is its present state.
 struct Incident {
   double t = 0;  // of this change, in the clock of that moment
   IncidentKind kind = IncidentKind::kStuck;

@@ -14,11 +14,11 @@ namespace stepwatch::operations {
 struct KnownProcess {
   std::string run;
   int64_t rank = 0;
-  base::ProcessIdentity process;   // as this machine's /proc has it; pid 0: it has none here, as in another container
-  base::ProcessIdentity own = {};  // as it knows itself; pid 0: not reported
+  base::ProcessIdentity process;   // from this machine's /proc; pid 0: it has none here, as in another container
+  base::ProcessIdentity own = {};  // its own report; pid 0: not reported
   double seen_t = 0;               // when it was watched last
-  double reported_t = 0;           // of the last line of it
-  std::optional<uid_t> uid = {};   // whose it is, by the kernel's word; an earlier release has not kept it
+  double reported_t = 0;           // of its last line
+  std::optional<uid_t> uid = {};   // its user, from the kernel's peer credentials; absent from data of earlier releases
 };
 
 // Different for any two processes.

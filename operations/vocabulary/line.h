@@ -1,7 +1,7 @@
 // A line: an observation of one run at one moment, a beat or an event.
 //
-// Lines are made of pulses, reports and HTTP requests; stepwatchd spools them, and `replay` reads them. All are values.
-// A number may be NaN or infinite; a missing value is absent, never zero.
+// Lines are made from pulses, reports and HTTP requests; stepwatchd spools them, and `replay` reads them. All are
+// values. A number may be NaN or infinite; a missing value is absent, never zero.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace stepwatch::operations {
 
-// A report of one rank. Numbers belong to `step` and to this rank; a number that is not refreshed may come again
-// unchanged with later steps.
+// A report of one rank. Numbers belong to `step` and to this rank; a number that is not refreshed may be repeated with
+// later steps.
 struct Beat {
   std::optional<int64_t> step;  // the last finished step
   std::optional<RunPhase> phase;
@@ -58,8 +58,8 @@ struct CheckpointEvent {
 };
 // The process of the rank no longer exists.
 struct ProcessGoneEvent {};
-// A sample of one field of a GPU: xid (the last code, 0 for none), ecc_uncorrected_total, ecc_corrected_total,
-// row_remap_failure, temperature_celsius, power_watts, utilization; others are kept, and no detector reads them.
+// A sample of one field of a GPU: xid (the last code, 0: none), ecc_uncorrected_total, ecc_corrected_total,
+// row_remap_failure, temperature_celsius, power_watts, utilization; other fields are kept, and no detector reads them.
 struct GpuEvent {
   std::string uuid;
   std::string field;
@@ -70,8 +70,8 @@ struct PauseEvent {
   std::optional<double> expires_seconds;
 };
 struct ResumeEvent {};
-// Samples of a host. `oom_kill` counts since its boot, so that the first value is no fault; `psi` is memory some avg10
-// in percent. A host without a name is that of the line's rank.
+// Samples of a host. `oom_kill` counts since its boot, so the first value is no fault; `psi` is memory some avg10 in
+// percent. A host without a name is that of the line's rank.
 struct HostEvent {
   std::string host;
   std::optional<double> oom_kill;
@@ -87,8 +87,8 @@ struct HostEvent {
 struct ClockStepEvent {
   double seconds = 0;
 };
-// The state of the rank's process in the operating system: one letter as in /proc/PID/stat; T is stopped, t traced, D
-// waits for a device or a mount, Z is dead and not yet reaped. A second witness that a rank stands still.
+// The state of the rank's process in the operating system: one letter as in /proc/PID/stat; T: stopped, t: traced, D:
+// waits for a device or a mount, Z: dead and not yet reaped. A second witness of a rank that stands still.
 struct ProcessStateEvent {
   char state = 'R';
 };
@@ -98,7 +98,7 @@ struct CollectiveWaitEvent {
   std::string operation;  // all_reduce, barrier, ...; empty: unknown
   bool waits = true;
 };
-// Stacks of the rank, collected from outside; evidence of whatever is open.
+// Stacks of the rank, collected from outside; evidence for open incidents.
 struct StacksEvent {
   std::string text;
 };
@@ -110,11 +110,11 @@ using Event = std::variant<StartEvent, RestartEvent, EndEvent, ExceptionEvent, S
 struct Line {
   double t = 0;  // seconds of the observer's wall clock, finite
   std::string run;
-  std::optional<int64_t> rank;  // always there with a beat
+  std::optional<int64_t> rank;  // always present in a beat
   std::variant<Beat, Event> what;
 };
 
-// "beat", or the kind of the event as its JSON has it.
+// "beat", or the JSON name of the event's kind.
 std::string_view KindOf(const Line& line);
 
 }  // namespace stepwatch::operations

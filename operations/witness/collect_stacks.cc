@@ -43,7 +43,7 @@ std::string InPath(std::string_view name, base::FileSystem& files) {
   return "";
 }
 
-// The directory of the interpreter as the process was called: a virtual environment's, not that of its target.
+// The directory of the interpreter as invoked: that of a virtual environment, not of its target.
 std::string InterpreterDirectory(int pid, base::FileSystem& files) {
   const auto command = base::ReadFile(fmt::format("/proc/{}/cmdline", pid), size_t{1} << 20, files);
   if (!command.ok()) return "";
@@ -79,7 +79,7 @@ std::string FindDebugger(const StackTools& tools, base::FileSystem& files) {
 
 bool MayPause(const ProcessRef& process, Pause pause, const StackTools& tools, base::FileSystem& files) {
   const std::optional<char> state = StateOf(process, files);
-  // A process that is stopped or traced must be left as it is for the program that stopped it.
+  // A stopped or traced process must stay as it is for the program that stopped it.
   if (!tools.native || pause == Pause::kNever || !state || *state == 'T' || *state == 't' || *state == 'Z')
     return false;
   return pause == Pause::kYes || *state == 'S';
@@ -111,7 +111,7 @@ class Collector {
  private:
   static constexpr size_t kWaitsBytesMax = 6 << 10;
 
-  // False: there is no Python in it.
+  // False: the process has no Python.
   bool LookWithPySpy(Pause pause) {
     const std::string py_spy = FindPySpy(process_.pid, tools_, files_);
     if (py_spy.empty()) {
@@ -153,7 +153,7 @@ class Collector {
       report_.refusals.emplace_back("neither eu-stack nor gdb is installed, so native stacks are missing");
       return;
     }
-    // Files of the program itself are not run: no scripts, no symbols from the network.
+    // Files of the program itself are not executed: no scripts, no symbols from the network.
     const std::vector<std::string> arguments = base::BaseName(debugger) == "gdb"
                                                    ? std::vector<std::string>{debugger,
                                                                               "-nx",

@@ -1,9 +1,9 @@
 // The stacks of another process's threads, by any tool that is available.
 //
-// A training process must not be harmed by a look. py-spy first reads its memory while it runs on (--nonblocking),
-// which never holds it up and also works while it is stopped. Native frames need a moment in which its threads stand
-// still (some 10 ms with ptrace), so they are taken only as `Pause` allows; a tool that takes too long is ended, and
-// the kernel lets the threads run on. Where no tool may look inside, /proc still shows the state of each thread.
+// A look must not harm a training process. py-spy first reads its memory while it runs on (--nonblocking), which never
+// holds it up and also works while it is stopped. Native frames need a moment in which its threads stand still (some 10
+// ms with ptrace), so they are collected only as `Pause` allows; a tool that takes too long is ended, and the kernel
+// then continues the threads. If no tool has access, /proc still shows the state of each thread.
 #pragma once
 
 #include <chrono>
@@ -27,15 +27,15 @@ struct StackTools {
   // Empty: beside the process's interpreter if it is this user's own, beside this program, or in PATH.
   std::string py_spy;
   std::string debugger;                       // gdb or eu-stack; empty: in PATH
-  bool native = true;                         // false: nothing is ever paused
+  bool native = true;                         // false: no process is ever paused
   std::chrono::milliseconds time_max{15000};  // of each tool
-  int stop_fd = -1;                           // can be read: a tool that runs is ended at once
+  int stop_fd = -1;                           // becomes readable: a running tool is ended at once
 };
 
 struct StackReport {
-  std::string text;                         // for people: stacks, then what each thread waits in
-  std::vector<std::string> refusals;        // what could not be had, and what would help
-  bool was_seen = false;                    // some stack was: `collective` is meaningful
+  std::string text;                         // for people: stacks, then the place where each thread waits
+  std::vector<std::string> refusals;        // missing results, and the remedy
+  bool was_seen = false;                    // a stack was collected: `collective` is valid
   std::optional<std::string> collective{};  // see CollectiveIn
 };
 
@@ -43,7 +43,7 @@ struct StackReport {
 StackReport CollectStacks(const ProcessRef& process, Pause pause, const StackTools& tools,
                           base::FileSystem& files = base::FileSystem::Real());
 
-// Why the kernel forbids a look into that process, and what would allow it, in one sentence.
+// Why the kernel forbids access to that process, and the remedy, in one sentence.
 std::string WhyRefused(const ProcessRef& process, base::FileSystem& files);
 
 }  // namespace stepwatch::operations

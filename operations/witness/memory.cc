@@ -42,7 +42,7 @@ struct Mount {
   std::string_view point;
 };
 
-// `is_wanted` is asked with the file system's type and its options.
+// `is_wanted` is called with the file system's type and its options.
 template <class IsWanted>
 std::optional<Mount> FindMount(std::string_view mountinfo, IsWanted is_wanted) {
   for (const std::string_view line : Split(mountinfo, '\n')) {

@@ -12,7 +12,7 @@ namespace stepwatch::operations {
 
 struct HostMemory {
   std::optional<double> oom_kill;  // processes killed for memory since the host was started, in any cgroup
-  std::optional<double> psi;       // share of the last 10 s in which some task waited for memory, in percent
+  std::optional<double> psi;       // share of the last 10 s in which a task waited for memory, in percent
 };
 
 // Unreadable values are absent: an old kernel has no pressure, a container may hide both.
@@ -30,24 +30,23 @@ struct CgroupMemory {
   std::optional<double> max_bytes;  // absent: no limit
 };
 
-// The directory of the process's cgroup with its memory, as this process sees it, with version 2 or 1 of cgroups.
-// Empty: in none but the root, or not visible from here. Call it while the process lives: afterwards its cgroup is
-// unknown.
+// The memory directory of the process's cgroup, as this process sees it, with version 2 or 1 of cgroups. Empty: only in
+// the root, or not visible from here. Call it while the process lives: afterwards its cgroup is unknown.
 std::string CgroupDirectory(int pid, base::FileSystem& files);
-// Everything absent: the cgroup is gone.
+// All values absent: the cgroup is gone.
 CgroupMemory ReadCgroupMemory(const std::string& directory, base::FileSystem& files);
 
-// Pure: of the texts of /proc/PID/cgroup and /proc/self/mountinfo.
+// Pure: from the texts of /proc/PID/cgroup and /proc/self/mountinfo.
 std::string CgroupDirectoryIn(std::string_view cgroup, std::string_view mountinfo);
 
 // Counts the processes of one run that were killed for memory on this host. Pure. Kills in the run's own cgroups count.
 // Those of other jobs of the host do not, unless a cgroup of the run cannot be read: it may have been removed with the
-// process that was killed, and then the host's count is all there is.
+// killed process, and then only the host's count is left.
 class OomCounter {
  public:
-  // `host`: of the whole host. `cgroups`: of each cgroup of the run by its directory; nothing: it cannot be read. A
-  // process in no cgroup of its own has the empty directory.
-  // Returns a count that never falls and begins with 0.
+  // `host`: that of the whole host. `cgroups`: that of each cgroup of the run by its directory; nullopt: unreadable. A
+  // process without a cgroup of its own has the empty directory. Returns a count that never decreases and begins with
+  // 0.
   double Count(std::optional<double> host, const std::map<std::string, std::optional<double>>& cgroups);
   // Those that were counted in cgroups of the run.
   double in_cgroups() const { return in_cgroups_; }

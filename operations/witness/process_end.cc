@@ -10,7 +10,7 @@ namespace stepwatch::operations {
 
 base::UniqueFd OpenPidfd(const ProcessRef& process, base::FileSystem& files) {
   base::UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-  // Checked afterwards: a pid that was free for a moment may name another process by now.
+  // Checked afterwards: a pid that was free for a moment may belong to another process by now.
   if (pidfd.valid() && !StateOf(process, files)) pidfd.Reset();
   return pidfd;
 }

@@ -1,4 +1,4 @@
-// Reports the end of a process, also of one that is no child.
+// Reports the end of a process, also of one that is not a child.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -12,22 +12,22 @@
 
 namespace stepwatch::operations {
 
-// By a pidfd, which is readable as soon as the process has ended (a zombie has), and which no later process of the same
-// pid can take over. Where the kernel gives none, by a look into /proc at each Look. Lives on the loop's thread, and is
-// owned by a shared_ptr: a queued handler may outlive its owner.
+// Uses a pidfd, which is readable as soon as the process has ended (a zombie has), and which no later process with the
+// same pid can take over. If the kernel provides none, uses a look into /proc at each Look. Lives on the loop's thread,
+// and is owned by a shared_ptr: a queued handler may outlive its owner.
 class ProcessEnd : public std::enable_shared_from_this<ProcessEnd> {
  public:
-  // `pidfd` may be invalid. `process`: nothing if it has no pid here, as in another container.
+  // `pidfd` may be invalid. `process`: nullopt if it has no pid here, as in another container.
   ProcessEnd(boost::asio::io_context& loop, base::UniqueFd pidfd, std::optional<ProcessRef> process,
              std::function<void()> on_end, base::FileSystem& files = base::FileSystem::Real());
 
   // Calls `on_end` once, from the loop; never from here.
   void Start();
-  // Where there is no pidfd: looks. Call it a few times a second.
+  // Without a pidfd: looks. Call it a few times a second.
   void Look();
-  // `on_end` is not called any more.
+  // `on_end` is no longer called.
   void Stop();
-  // False: there is neither a pidfd nor a pid, so that the end stays unknown.
+  // False: there is neither a pidfd nor a pid, so the end stays unknown.
   bool CanTell() const { return has_pidfd_ || process_.has_value(); }
 
  private:
@@ -42,7 +42,7 @@ class ProcessEnd : public std::enable_shared_from_this<ProcessEnd> {
   base::FileSystem& files_;
 };
 
-// pidfd_open, of this very process: invalid if the kernel has none, refuses, or the process is gone already.
+// pidfd_open, of exactly this process: invalid if the kernel has none, refuses, or the process is gone already.
 base::UniqueFd OpenPidfd(const ProcessRef& process, base::FileSystem& files);
 
 }  // namespace stepwatch::operations

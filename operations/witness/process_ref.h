@@ -1,4 +1,4 @@
-// A process as this one sees it.
+// A process as seen from this one.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace stepwatch::operations {
 
-// The pid in our namespace, and the start time: pids are used again, and a bare one identifies no process.
+// The pid in this namespace, and the start time: pids are reused, and a pid alone identifies no process.
 struct ProcessRef {
   int pid = 0;
   uint64_t started = 0;  // see base::ProcessIdentity
@@ -16,14 +16,14 @@ struct ProcessRef {
   bool operator==(const ProcessRef&) const = default;
 };
 
-// Empty: it is gone, even if another process has its pid now. A zombie is still there, with the state Z.
+// Empty: it is gone, even if another process has its pid now. A zombie still exists, with the state Z.
 inline std::optional<char> StateOf(const ProcessRef& process, base::FileSystem& files) {
   const std::optional<base::ProcessStat> found = base::StatOf(process.pid, files);
   if (!found || found->started != process.started) return std::nullopt;
   return found->state;
 }
 
-// It runs nothing any more, and will not again.
+// True if it no longer runs any code, and never will again.
 inline bool IsGone(const ProcessRef& process, base::FileSystem& files) {
   const std::optional<char> state = StateOf(process, files);
   return !state || *state == 'Z' || *state == 'X';

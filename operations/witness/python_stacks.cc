@@ -59,7 +59,7 @@ void MainFirst(std::vector<ThreadStack>* threads) {
   std::stable_partition(threads->begin(), threads->end(), [](const ThreadStack& thread) { return thread.is_main; });
 }
 
-// The number behind a word: "LWP 4711", "TID 4711".
+// The number after a word: "LWP 4711", "TID 4711".
 int64_t NumberBehind(std::string_view text, std::string_view word) {
   const size_t at = text.find(word);
   if (at == std::string_view::npos) return 0;
@@ -95,7 +95,7 @@ std::string StackText(const ThreadStack& thread) {
   return text;
 }
 
-// Functions of torch.distributed that return when all have come.
+// Functions of torch.distributed that return when all ranks have come.
 constexpr std::array<std::string_view, 24> kPythonOperations = {"all_reduce",
                                                                 "all_reduce_coalesced",
                                                                 "all_gather",
@@ -127,7 +127,7 @@ struct NativeName {
   std::string_view part;
   std::string_view operation;
 };
-// The first that a function holds: those that name the operation, then those that wait for any.
+// The first match is used: functions that name the operation come before those that wait for any.
 constexpr std::array<NativeName, 25> kNativeNames = {{
     {"gloo::allreduce", "all_reduce"},
     {"gloo::allgather", "all_gather"},
@@ -163,7 +163,7 @@ bool Contains(std::string_view text, std::string_view part) {
 std::optional<std::string> PythonOperation(const StackFrame& frame) {
   if (std::none_of(kPythonFiles.begin(), kPythonFiles.end(), [&](auto file) { return Contains(frame.file, file); }))
     return std::nullopt;
-  // py-spy prints "Class.method" where it knows the class.
+  // py-spy prints "Class.method" if it knows the class.
   const std::string_view function = std::string_view(frame.function).substr(frame.function.rfind('.') + 1);
   if (std::find(kPythonOperations.begin(), kPythonOperations.end(), function) == kPythonOperations.end())
     return std::nullopt;

@@ -35,12 +35,12 @@ Result<std::vector<ThreadStack>> ParsePySpy(std::string_view json_untrusted);
 // Parses gdb's `thread apply all bt` and the output of eu-stack; the main thread, whose id is the pid, first.
 std::vector<ThreadStack> ParseDebugger(std::string_view text_untrusted, int64_t pid);
 
-// For people, the main thread first, threads with one stack as one; at most kStackTextBytesMax bytes.
+// For people, the main thread first, threads with equal stacks once; at most kStackTextBytesMax bytes.
 std::string StacksText(const std::vector<ThreadStack>& threads);
 
-// The operation, "all_reduce", in which the main thread, or one of autograd, waits for its peers: by the functions of
-// torch.distributed, c10d, gloo, NCCL and MPI in its stack; "collective" if no name shows which. Empty: in none; for a
-// stack without native frames it may still wait in the backward pass.
+// The operation, such as "all_reduce", in which the main thread, or one of autograd, waits for its peers: by the
+// functions of torch.distributed, c10d, gloo, NCCL and MPI in its stack; "collective" if no name identifies it. Empty:
+// no operation; with a stack without native frames it may still wait in the backward pass.
 std::optional<std::string> CollectiveIn(const std::vector<ThreadStack>& threads);
 
 }  // namespace stepwatch::operations

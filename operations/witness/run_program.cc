@@ -59,7 +59,7 @@ class Start {
     sigset_t none, all;
     ::sigemptyset(&none);
     ::sigfillset(&all);
-    // No signal of ours is blocked or ignored.
+    // In the program no signal is blocked or ignored.
     ::posix_spawnattr_setsigmask(&attributes_, &none);
     ::posix_spawnattr_setsigdefault(&attributes_, &all);
     ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -86,10 +86,11 @@ int CodeOf(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// The guard: a process between us and the program, the leader of the group in which the program and all that it starts
-// run. It waits for the program, and ends with its exit code. When the other end of `life` is closed, which a kill of
-// stepwatchd does as well, it kills the group, itself included. `report` gets the error of the start, and is held open
-// until the guard ends. Calls only what may be called after a fork of a process with several threads.
+// The guard: a process between this one and the program, the leader of the group in which the program and all its
+// children run. It waits for the program, and ends with its exit code. When the other end of `life` is closed, which a
+// kill of stepwatchd does as well, it kills the group, itself included. `report` receives the error of the start, and
+// is held open until the guard ends. Calls only functions that are allowed after a fork of a process with several
+// threads.
 [[noreturn]] void Guard(const Start& start, int life, int out, int err, int report) {
   constexpr int kLife = 0, kOut = 1, kErr = 2, kReport = 3, kAboveAll = 10;
   std::array<int, 4> ends{life, out, err, report};
@@ -118,7 +119,7 @@ int CodeOf(int status) {
   }
 }
 
-// False: there is nothing more to come.
+// False: no more output will come.
 bool Take(const base::UniqueFd& from, size_t bytes_max, std::string* text, bool* is_cut) {
   std::array<char, 65536> bytes;
   for (;;) {
@@ -132,7 +133,7 @@ bool Take(const base::UniqueFd& from, size_t bytes_max, std::string* text, bool*
   }
 }
 
-// A program that runs, with its guard. None of its group is left when this is destroyed.
+// A running program with its guard. No process of its group is left when this is destroyed.
 class Child {
  public:
   explicit Child(const std::vector<std::string>& arguments) {
@@ -153,7 +154,7 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   int error() const { return error_; }
-  // False: it has ended, or `time` has passed, or `stop_fd` can be read.
+  // False: it has ended, or `time` has passed, or `stop_fd` is readable.
   bool Follow(Clock::time_point deadline, size_t bytes_max, int stop_fd, ProgramOutput* output) {
     std::array<pollfd, 4> open{pollfd{out_.read.get(), POLLIN, 0}, pollfd{err_.read.get(), POLLIN, 0},
                                pollfd{report_.read.get(), POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}};
@@ -166,13 +167,13 @@ class Child {
       if (open[1].fd >= 0 && !Take(err_.read, bytes_max, &output->err, &output->is_cut)) open[1].fd = -1;
       TakeReport();
     }
-    // Its last output may have come after the look at it; a process that it left behind is not waited for.
+    // Its last output may have come after the check; a process that it left behind is not waited for.
     (void)Take(out_.read, bytes_max, &output->out, &output->is_cut);
     (void)Take(err_.read, bytes_max, &output->err, &output->is_cut);
     return true;
   }
   void Terminate() const { ::kill(-pid_, SIGTERM); }
-  // Kills what is left, and returns the exit code of the program.
+  // Kills remaining processes, and returns the exit code of the program.
   int End() {
     if (pid_ <= 0) return code_;
     ::kill(-pid_, SIGKILL);
@@ -192,7 +193,7 @@ class Child {
   }
 
   Pipe out_, err_;
-  Pipe life_;    // held open by us alone
+  Pipe life_;    // held open by this process alone
   Pipe report_;  // held open by the guard alone
   pid_t pid_ = -1;
   int error_ = 0;

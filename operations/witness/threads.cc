@@ -55,7 +55,7 @@ std::string Line(const std::string& path, base::FileSystem& files) {
   return text.ok() ? base::Printable(FirstLine(text.value()), 100) : "";
 }
 
-// The system call in "202 0x7f… …"; "running" or "-1 …" is no system call.
+// The system call in "202 0x7f… …"; "running" or "-1 …" has no system call.
 std::string SystemCallOf(std::string_view text) {
   long number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -12,9 +12,9 @@ namespace stepwatch::operations {
 struct ThreadLook {
   int id = 0;
   std::string name;
-  char state = '?';                       // as in base::ProcessStat
-  std::string system_call;                // that it is in: "futex", or its number; empty: none, or not for this user
-  std::string waits_in;                   // the function of the kernel; empty: in none, or not for this user
+  char state = '?';         // as in base::ProcessStat
+  std::string system_call;  // its system call: "futex", or its number; empty: none, or hidden from this user
+  std::string waits_in;     // the kernel function; empty: none, or hidden from this user
   std::vector<std::string> kernel_stack;  // innermost first; for root alone
 };
 
@@ -23,7 +23,7 @@ inline constexpr size_t kThreadsMax = 256;
 // At most kThreadsMax, the main thread first; empty if the process does not exist.
 std::vector<ThreadLook> LookAtThreads(int pid, base::FileSystem& files);
 
-// A line for each thread, for people; threads that are all alike stand in one line.
+// A line for each thread, for people; equal threads share a line.
 std::string ThreadsText(const std::vector<ThreadLook>& threads);
 
 }  // namespace stepwatch::operations

@@ -266,7 +266,7 @@ void Drain::PassOnFrames(PlanStream* stream, bool last_call) {
   if (stream->exhausted() && !stream->reported_end) PassOnEnd(stream, last_call);
 }
 
-// Fallible work comes before the frame is taken: alarms and sinks must see a frame exactly once.
+// Fallible work comes before the frame is removed: alarms and sinks must see a frame exactly once.
 void Drain::PassOn(PlanStream* stream, const AssembledFrame& frame) {
   if (latest_) latest_->Add(stream->plan(), frame.records);
   MakeRoomInSinks();
@@ -301,7 +301,7 @@ bool Drain::AnyPending() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const PlanStream& stream) { return stream.pending(); });
 }
 
-// All entries pushed before a question are out of the rings by now. Of the open frame, the records that have arrived
+// All entries pushed before a request are out of the rings by now. The records of the open frame that have arrived
 // count.
 void Drain::AnswerQuestions() {
   const SteadyTime now = std::chrono::steady_clock::now();

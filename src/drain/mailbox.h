@@ -36,7 +36,7 @@ class Mailbox {
   // True once the latest values were requested.
   bool keeps_latest() const { return takes_latest_; }
   void AnswerFlushes(bool is_out, Time now) noexcept;
-  // A question that is not due waits while results are pending.
+  // A request that is not due waits while results are pending.
   bool HasDueQuestion(bool pending, Time now) const;
   void AnswerLatest(bool pending, Time now, const LatestOf& latest_of);
   // Ends the service: waiting and later requests return at once.

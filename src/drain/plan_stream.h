@@ -42,7 +42,7 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   // Removes the frame that Ready returned.
   std::shared_ptr<const AssembledFrame> Take() noexcept { return waiting_.Take(); }
   void DiscardReady() noexcept { waiting_.DiscardReady(); }
-  // Accounts for records that were taken: the sinks have written or discarded them.
+  // Accounts for records of removed frames: the sinks have written or discarded them.
   void Credit(uint64_t written, uint64_t discarded) noexcept;
 
   const std::shared_ptr<step::Pipeline>& pipeline() const { return pipeline_; }
@@ -67,7 +67,7 @@ class PlanStream final : public step::BegunPlan, public boost::intrusive::slist_
   // Final when it balances and the first sink holds no frame of the plan.
   Ledger account() const noexcept;
 
-  // Complete frames that are not taken, then the open one.
+  // Complete frames that were not removed, then the open one.
   template <class Visitor>
   void ForEach(const Visitor& visitor) {
     waiting_.ForEach(visitor);

@@ -1,6 +1,6 @@
 // Reports of the drain to the loop: the last link of the one-way circle of threads.
 //
-// The drain posts, the loop takes; the step thread never uses the board. The board is bounded: it allocates its memory
+// The drain posts, the loop reads; the step thread never uses the board. The board is bounded: it allocates its memory
 // at construction, and counts entries that do not fit while the loop hangs. Posting never fails for lack of memory.
 #pragma once
 

@@ -42,7 +42,7 @@ void WaitingFrames::FetchGraphSteps(Waiting* waiting) noexcept {
   std::erase_if(waiting->frame->graph_steps, [&](const step::GraphStep& step) {
     try {
       return FetchGraphStep(step, waiting);
-    } catch (const std::bad_alloc&) {  // nothing was fetched: retried until overdue
+    } catch (const std::bad_alloc&) {  // no result was fetched: retried until overdue
       return false;
     }
   });

@@ -49,16 +49,16 @@ struct PendingPlan {
   const plan::Plan& plan() const { return *pipeline->plan; }
 
   std::variant<NewWindow, Continue, Stop> effect;
-  // A step not later than the running one means the next boundary.
+  // A step not later than the running one: the next boundary.
   int64_t at_step = 0;
   std::shared_ptr<Pipeline> pipeline;    // null: Stop
-  std::unique_ptr<BegunPlan> for_drain;  // null: Stop, or it was handed over
+  std::unique_ptr<BegunPlan> for_drain;  // null: Stop, or it was passed on
   // Written by the step thread when it has finished with the plan.
   uint64_t retired_at_boundary = 0;
   PendingPlan* next = nullptr;  // in a list of retired or of superseded plans
 };
 
-// Plans that have begun, in order: pushed by the step thread, taken by the drain. Neither waits nor allocates.
+// Plans that have begun, in order: pushed by the step thread, popped by the drain. Neither waits nor allocates.
 class BegunPlans {
  public:
   BegunPlans() = default;

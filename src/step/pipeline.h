@@ -47,7 +47,7 @@ struct Pipeline {
     std::vector<TensorView> tensors;
   };
 
-  // One thread at a time takes both.
+  // Used by one thread at a time.
   stats::BatchRoom batch_room;
   DueRoom due_room;
   std::atomic_flag batch_room_taken;

@@ -69,8 +69,8 @@ class PlanSwitch {
   // Pauses or resumes, from the next boundary on, the window that this plan began. Replaces an earlier request. Has no
   // effect if another window is in force by then.
   void AskForPause(PlanId window, bool pause) noexcept { AskForPause(window, pause, 0); }
-  // The same from an agreed step of the job's ranks on, for whichever window is in force then. A step not later than
-  // the running one means the next boundary; the window then ends with those of the ranks that were in time.
+  // The same from an agreed step of the job's ranks on, for whichever window is in force then. If the step is not later
+  // than the running one, the next boundary counts; the window then ends with those of the ranks that were in time.
   void AskForPauseAt(int64_t step, bool pause) noexcept { AskForPause(kAnyWindow, pause, step); }
   // Makes the plan in force begin this segment at the next boundary, at the latest before its end; without a plan, the
   // next one does. Must not be called before the previous cut has come out of the ring, or was withdrawn.

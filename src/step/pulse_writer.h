@@ -1,8 +1,8 @@
 // The step thread's side of the pulse and of reports: publishes the position of the training to outside readers.
 //
-// The page of the pulse takes plain stores; individual reports (ends of steps, numbers, changes of phase) go through a
-// queue that another thread empties. No call locks, allocates, waits or makes a system call (the clock is read without
-// one). In a forked child, or without page and queue, calls have no effect.
+// The page of the pulse is written by plain stores; individual reports (ends of steps, numbers, changes of phase) go
+// through a queue that another thread empties. No call locks, allocates, waits or makes a system call (the clock is
+// read without one). In a forked child, or without page and queue, calls have no effect.
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ class PulseWriter {
 
   explicit PulseWriter(int64_t first_step) : step_(first_step - 1) {}
 
-  // Must precede the sharing of the writer with other threads. An error means that there is no page; all else works.
+  // Must precede the sharing of the writer with other threads. On an error there is no page; all else works.
   Status Open(const Setup& setup);
 
   // --- step thread, between steps ---

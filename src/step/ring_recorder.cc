@@ -26,7 +26,7 @@ class BusyTime {
   BusyTime(const BusyTime&) = delete;
   BusyTime& operator=(const BusyTime&) = delete;
 
-  // A site that the plan does not have is a late one of the previous plan.
+  // A site that this plan lacks is that of a late record of the previous plan.
   static size_t CostPlace(const Pipeline& pipeline, SiteId site) {
     const std::vector<PlannedSite>& sites = pipeline.plan->layout.sites;
     return site < sites.size() ? static_cast<size_t>(sites[site].kind) : kBoundaryCost;

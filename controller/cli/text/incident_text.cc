@@ -21,7 +21,7 @@
 namespace stepwatch::cli {
 namespace {
 
-// Ids up to this length are shown whole, and of others at least so many characters.
+// Ids up to this length are shown whole; of others at least this many characters are shown.
 constexpr size_t kWholeIdMax = 16;
 constexpr size_t kShownIdMin = 8;
 // So that the table fits a terminal of 80 characters.
@@ -122,7 +122,7 @@ std::string NumberText(double number) {
 
 std::string EvidenceValueText(const Json& value);
 
-// `more`: with the number of the values that are left out.
+// `more`: adds the number of the values that are left out.
 std::string FirstValues(const Json& list, size_t max, std::string_view between, fmt::format_string<size_t> more) {
   std::vector<std::string> shown;
   for (size_t i = 0; i < list.size() && i < max; ++i) shown.push_back(EvidenceValueText(list[i]));

@@ -14,7 +14,7 @@ namespace stepwatch::cli {
 std::string RunsText(const std::vector<Json>& runs_untrusted, const std::vector<Json>& all, double now);
 // "train", "ended (signal)".
 std::string RunStateText(const Json& run_untrusted);
-// The run has not ended, or an incident of it is open.
+// True unless the run has ended and has no open incident.
 bool IsOfInterest(const Json& run_untrusted);
 
 // The table of `stepwatch incidents`.
@@ -24,14 +24,14 @@ std::string IncidentsText(const std::vector<Json>& incidents_untrusted, double n
 std::string ChangeLine(const std::string& change, const Json& incident_untrusted);
 
 bool IsOpen(const Json& incident_untrusted);
-// The time for which an incident is, or was, open.
+// The time for which an incident has been, or was, open.
 double OpenSeconds(const Json& incident_untrusted, double now);
 // "acknowledged by kim: looking; silenced"; empty: neither.
 std::string ReportedBy(const Json& incident_untrusted);
 // Open before resolved, critical before warning, unattended before acknowledged or silenced, the oldest first.
 bool IsWorse(const Json& a_untrusted, const Json& b_untrusted);
 
-// Also for a kind that only a newer stepwatchd has.
+// Also valid for a kind that only a newer stepwatchd has.
 const vocabulary::IncidentKindText& TextOfKind(const std::string& kind);
 // Sentences about the evidence of a kind, the most telling first, with {keys} for members.
 std::vector<const char*> SentencesOfKind(const std::string& kind);

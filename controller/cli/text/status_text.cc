@@ -156,7 +156,7 @@ std::string BudgetLine(const Json& budget) {
 
 class StatusScreen {
  public:
-  // Without a value there is no line.
+  // Without a value the line is left out.
   void Line(const char* name, const std::string& value) {
     if (!value.empty()) text_ += fmt::format("{:<12}{}\n", name, value);
   }

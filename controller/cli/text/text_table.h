@@ -1,4 +1,4 @@
-// Columns that line up, and colours, for terminals.
+// Aligned columns, and colours, for terminals.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace stepwatch::cli {
 
 enum class Colour { kPlain, kDim, kGreen, kYellow, kRed, kBold };
 
-// The text as it is unless standard output is a terminal. NO_COLOR in the environment keeps it plain there, too.
+// Returns the text unchanged unless standard output is a terminal. With NO_COLOR in the environment it is unchanged
+// there, too.
 std::string Coloured(const std::string& text, Colour colour);
 bool IsTerminal();
 // The width of the terminal at a descriptor; 0: no terminal.
@@ -19,10 +20,10 @@ int TerminalWidth(int descriptor);
 
 // In characters, not bytes.
 size_t WidthOf(const std::string& text);
-// As much of the text as is not wider.
+// The longest beginning of the text that is not wider.
 std::string Cut(const std::string& text, size_t width);
 
-// A count or a step; "-" for a negative one, which stands for a missing number.
+// A count or a step; "-" for a negative one, which represents a missing number.
 std::string OrDash(int64_t number);
 
 inline constexpr size_t kHashShown = 12;  // the first characters of a hash that a line has room for

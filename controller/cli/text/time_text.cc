@@ -11,7 +11,7 @@
 namespace stepwatch::cli {
 namespace {
 
-// An int64_t holds it.
+// True if an int64_t holds it.
 constexpr double kDurationSecondsMax = 1e12;
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kFilterMax = 100;
 
-// As terminals send them, in both of their modes.
+// The sequences that terminals send, in both of their modes.
 constexpr std::pair<std::string_view, TopKey> kSequences[] = {
     {"\x1b[A", TopKey::kUp},      {"\x1bOA", TopKey::kUp},        {"\x1b[B", TopKey::kDown}, {"\x1bOB", TopKey::kDown},
     {"\x1b[C", TopKey::kRight},   {"\x1bOC", TopKey::kRight},     {"\x1b[D", TopKey::kLeft}, {"\x1bOD", TopKey::kLeft},
@@ -23,7 +23,7 @@ bool BeginsSequence(std::string_view bytes) {
   return bytes.size() > 1 && bytes[0] == '\x1b' && (bytes[1] == '[' || bytes[1] == 'O');
 }
 
-// Bytes of the sequence at the beginning, which is no key that we know.
+// Length of an unknown sequence at the beginning.
 size_t LengthOfUnknown(std::string_view bytes) {
   size_t end = 2;
   while (end < bytes.size() && (bytes[end] < '@' || bytes[end] > '~')) ++end;
@@ -36,7 +36,7 @@ void Scroll(size_t rows, size_t page, int64_t by, TopChoice* choice) {
   choice->first = static_cast<size_t>(std::clamp<int64_t>(first, 0, last));
 }
 
-// The neighbour among the order of the plan and the statistics, in a ring.
+// The neighbour in the list of the plan's order and the statistics, as a ring.
 void MoveSort(const std::vector<std::string>& columns, bool forwards, TopChoice* choice) {
   const auto found = std::find(columns.begin(), columns.end(), choice->sort);
   const size_t place = found == columns.end() ? 0 : static_cast<size_t>(found - columns.begin()) + 1;

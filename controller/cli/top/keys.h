@@ -34,7 +34,7 @@ struct TopPress {
   bool operator==(const TopPress&) const = default;
 };
 
-// The presses in bytes that a terminal sent at one time. Unknown sequences are skipped.
+// The key presses in bytes that a terminal sent at one time. Unknown sequences are skipped.
 std::vector<TopPress> PressesIn(const std::string& bytes);
 
 enum class TopWish : uint8_t { kNone, kQuit, kNextKind, kPreviousKind };

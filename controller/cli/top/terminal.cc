@@ -15,7 +15,7 @@
 namespace stepwatch::cli {
 namespace {
 
-// The other screen, and no cursor.
+// Switches to the alternate screen, and hides the cursor.
 constexpr std::string_view kTake = "\x1b[?1049h\x1b[?25l\x1b[2J";
 constexpr std::string_view kGiveBack = "\x1b[?25h\x1b[?1049l";
 constexpr std::string_view kHome = "\x1b[H";
@@ -29,7 +29,7 @@ sigset_t Signals() {
   return signals;
 }
 
-// Failures are ignored: a terminal that is gone shows nothing.
+// Failures are ignored: a closed terminal shows nothing.
 void Write(std::string_view text) noexcept {
   (void)std::fwrite(text.data(), 1, text.size(), stdout);
   (void)std::fflush(stdout);

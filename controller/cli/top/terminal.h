@@ -1,4 +1,4 @@
-// The terminal while a program has all of it: keys arrive one by one, and the screen from before returns at the end.
+// The terminal while a program uses all of it: keys arrive one by one, and the earlier screen returns at the end.
 #pragma once
 
 #include <termios.h>
@@ -13,11 +13,11 @@
 
 namespace stepwatch::cli {
 
-// Standard input and output are a terminal that understands escapes.
+// True if standard input and output are a terminal that interprets escapes.
 bool CanTakeTerminal();
 
-// One at a time. While it lives, signals that end or stop a program are taken in order, on the thread that made it and
-// on threads that this one starts later.
+// One at a time. During its lifetime signals that end or stop a program are processed in order, on the thread that made
+// it and on threads that this one starts later.
 class Terminal {
  public:
   Terminal();
@@ -28,9 +28,9 @@ class Terminal {
 
   struct Input {
     std::string bytes;        // that were typed
-    bool ends = false;        // the program shall end, or the terminal is gone
-    bool is_resized = false;  // or was covered: everything must be shown again
-    bool is_woken = false;    // by the descriptor
+    bool ends = false;        // the program must end, or the terminal is closed
+    bool is_resized = false;  // or was covered: the whole screen must be redrawn
+    bool is_woken = false;    // reported by the descriptor
   };
   // Waits for one of these; `wake_up`: a descriptor that becomes readable, and is emptied.
   Input Wait(int wake_up);

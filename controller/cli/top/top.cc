@@ -41,8 +41,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 struct TopArguments {
-  std::string job;   // as FindJob takes it
-  std::string kind;  // of sites; empty: the first with values
+  std::string job;   // a JOB argument of FindJob
+  std::string kind;  // of sites; empty: the first one with values
   TopChoice choice;
   double interval_seconds = 1;
   bool once = false;
@@ -51,11 +51,11 @@ struct TopArguments {
 
 // The kind of sites that is requested.
 struct TopKind {
-  std::string name;  // empty: the first with values
-  int steps = 0;     // that many kinds with values further; below 0: back
+  std::string name;  // empty: the first one with values
+  int steps = 0;     // moves on by this many kinds with values; below 0: back
 };
 
-// Longer than a control socket waits for latest values; leaving `top` takes at most that long.
+// Longer than a control socket waits for latest values; `top` takes at most this long to end.
 constexpr milliseconds kTopAnswerTime{2000};
 
 std::vector<std::string> Kinds() {
@@ -104,11 +104,11 @@ void AskForKind(const http::Client& client, const TopKind& kind, TopAnswers* ans
   answers->kind = kinds[at];
 }
 
-// Asks once. No value: the job has ended.
+// Sends one request. No value: the job has ended.
 std::optional<TopAnswers> AskForTop(const control_socket::FoundJob& job, const TopKind& kind) {
   const http::Client client = control_socket::ClientOf(job);
   const Result<http::Reply> reply = client.Get("/v1/status", kTopAnswerTime);
-  // A job whose socket file was removed binds another one.
+  // A job whose socket file was removed creates it again.
   const bool is_shut = !reply.ok() && reply.status().code() != StatusCode::kTimedOut;
   if (is_shut && control_socket::IsDead(job.pid)) return std::nullopt;
   TopAnswers answers;
@@ -126,7 +126,7 @@ std::optional<TopAnswers> AskForTop(const control_socket::FoundJob& job, const T
   return answers;
 }
 
-// Asks the job again and again, on a thread of its own.
+// Queries the job repeatedly, on a thread of its own.
 class TopSource {
  public:
   TopSource(const control_socket::FoundJob& job, const std::string& kind, std::chrono::milliseconds interval);
@@ -136,9 +136,9 @@ class TopSource {
 
   // Becomes readable when there are new answers.
   int wake_up() const { return wake_up_.get(); }
-  // The newest; no value: the job has ended.
+  // The newest answer; no value: the job has ended.
   std::optional<TopAnswers> Answers();
-  // Asks for the next kind with values, or the one before, now.
+  // Requests the next kind with values, or the one before, now.
   void Move(int steps);
 
  private:
@@ -218,12 +218,12 @@ void TopSource::Keep(std::optional<TopAnswers> answers, bool has_moved) {
     answers_->trouble = answers->trouble;
     return;
   }
-  // Without a choice, the first kind with values is looked for until there is one.
+  // Without a choice, searches for the first kind with values until there is one.
   if (answers && (has_moved || !List(answers->latest, "values").empty())) kind_.name = answers->kind;
   answers_ = std::move(answers);
 }
 
-// A job keeps its latest values from the first question on, so the first answer of one that collects has none.
+// A job keeps its latest values from the first request on, so the first answer of a collecting job has none.
 constexpr std::chrono::seconds kFirstValues{2};
 constexpr std::chrono::milliseconds kAskAgain{50};
 
@@ -279,14 +279,13 @@ int RunLive(const TopArguments& arguments, const control_socket::FoundJob& job) 
   return kExitUnreachable;
 }
 
-// 0: left by the watcher, or printed once; 2: several jobs could be meant; 6: there is no such job, or it has ended;
-// 130: interrupted.
+// 0: ended by the user, or printed once; 2: ambiguous JOB; 6: no such job, or it has ended; 130: interrupted.
 int RunTop(const TopArguments& arguments) {
   const Result<control_socket::FoundJob> job = FindJob(arguments.job);
   if (!job.ok()) return NoJob(job.status(), arguments.json);
   if (arguments.once || arguments.json || !CanTakeTerminal()) return PrintOnce(arguments, job.value());
   const int exit_code = RunLive(arguments, job.value());
-  // On the screen that was there before.
+  // Prints to the screen from before.
   return exit_code == kExitUnreachable ? HasEnded(job.value().name, arguments.json) : exit_code;
 }
 

@@ -89,7 +89,7 @@ std::string TableLine(const TopAnswers& answers, const TopTable& table, size_t c
   return choice.is_typing ? line + "_" : line;
 }
 
-// The lines above the table: text, and how it is shown.
+// The lines above the table: text and style.
 std::vector<Cell> HeaderRow(const TopAnswers& answers) {
   std::vector<Cell> head{{"stepwatch top  " + JobLine(answers.job, answers.status), Colour::kBold}};
   if (answers.trouble.empty())
@@ -103,11 +103,11 @@ std::vector<Cell> HeaderRow(const TopAnswers& answers) {
 
 struct Columns {
   size_t name = 0;   // its width
-  size_t first = 0;  // the statistic that is shown first
+  size_t first = 0;  // the first statistic that is shown
   size_t count = 0;
 };
 
-// As many statistics as fit, among them the one that sorts.
+// As many statistics as fit, including the one that sorts.
 Columns Fit(const TopTable& table, const std::string& sort, size_t width) {
   Columns columns;
   const size_t room = width > kNameWidthMin + kStepWidth ? (width - kNameWidthMin - kStepWidth) / kColumnWidth : 0;

@@ -1,4 +1,4 @@
-// The screen of `stepwatch top`: the answers of a job and the choices of the user as lines of text. Pure.
+// The screen of `stepwatch top`: a job's answers and the user's choices as lines of text. Pure.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace stepwatch::cli {
 
-// Shown like a kind of sites: the cost of measuring in a collected step, a row for each kind.
+// Shown like a kind of sites: the cost of measuring in a collected step, with a row for each kind.
 inline constexpr const char* kCostKind = "cost";
 
 struct TopChoice {
@@ -26,12 +26,12 @@ struct TopChoice {
 
 // The answers of a job at one moment, all of them untrusted.
 struct TopAnswers {
-  std::string job;      // as `stepwatch ps` names it
+  std::string job;      // its name in `stepwatch ps`
   Json status;          // of /v1/status
   Json ranks;           // of /v1/ranks
   std::string kind;     // of sites
   Json latest;          // of /v1/latest/{kind}
-  std::string trouble;  // why the job did not answer; the rest is then older; empty: it did
+  std::string trouble;  // why the job did not answer; the other members are then older; empty: it answered
 };
 
 // One tensor of a site: a row of the table.
@@ -59,9 +59,9 @@ struct TopSize {
   size_t height = 24;
 };
 
-// Lines without their ends, none wider than the screen, and not more of them than it has.
+// Lines without line ends, at most as wide and as many as the screen.
 std::vector<std::string> TopLines(const TopAnswers& answers, const TopChoice& choice, TopSize size);
-// All rows, as wide as they are, without the line about keys.
+// All rows at full width, without the line about keys.
 std::vector<std::string> TopLinesOfAll(const TopAnswers& answers, const TopChoice& choice);
 // Rows on a screen.
 size_t TopPage(const TopAnswers& answers, TopSize size);

@@ -52,7 +52,7 @@ void AuxiliaryCapture::ObserveUpdates(const std::vector<CountedUpdate>& counted)
   recorder->ObserveHeatmaps(std::move(columns));
 }
 
-// A forward that a checkpoint recomputes was observed when it ran first.
+// A forward that a checkpoint recomputes was observed in its first run.
 std::optional<front_end::CallPosition> AuxiliaryCapture::NextCall(const Feature& feature) {
   const auto found = features_.find(feature);
   if (context_->Collecting() == nullptr || found == features_.end() || context_->InBackward()) return std::nullopt;

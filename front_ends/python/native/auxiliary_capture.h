@@ -25,20 +25,20 @@ class AuxiliaryCapture {
   explicit AuxiliaryCapture(std::shared_ptr<Context> context) : context_(std::move(context)) {}
 
   void Clear();
-  // `site` is a feature's, an operator's or a heat map's.
+  // `site` is that of a feature, an operator or a heat map.
   void Want(const PlannedSite& site, SiteId id);
 
   std::vector<Feature> features() const;
-  // Parameters whose updates and ratios are to be counted.
+  // Parameters whose updates and ratios are counted.
   std::vector<size_t> updates() const;
   bool watches_before_operators() const { return watches_before_operators_; }
 
-  // Which call of the step a feature's hook sees; nothing if the call is to be skipped.
+  // Number of the current call of a feature's hook in the step; nullopt if the call is to be skipped.
   std::optional<front_end::CallPosition> NextCall(const Feature& feature);
   void ObserveFeature(const Feature& feature, front_end::CallPosition at, const std::vector<double>& values);
   // The tensor at `position` of a call of `SiteIndex::operators[which]`, before it or after it.
   void ObserveOperator(size_t which, bool is_after, uint16_t position, PyObject* tensor);
-  // All of one step: a parameter, and the elements of its update and of its ratio in each bin.
+  // Expects one step: each parameter, and the elements of its update and of its ratio in each bin.
   using Counts = std::array<uint64_t, kHeatmapBins>;
   struct CountedUpdate {
     size_t parameter = 0;

@@ -1,4 +1,4 @@
-// The extension stepwatch._core: Session, the callables that torch's hooks are given, and the offline tools.
+// The extension stepwatch._core: Session, the callables for torch's hooks, and the offline tools.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

@@ -5,8 +5,8 @@
 namespace stepwatch::python {
 namespace {
 
-// Returns what comes from outside of the call, None if all comes from inside. Autograd hands a single gradient on as it
-// is, in the same memory, and several as their sum; to compare sums would make a device be waited for.
+// Returns the gradient from outside the call, or None if all of it is from inside. Autograd passes a single gradient on
+// unchanged, in the same memory, and several as their sum; comparing sums would wait for a device.
 Ref WithoutParts(PyObject* gradient, const Ref& parts, bool are_several) {
   const Ref whole = CallMethod(gradient, "detach");
   if (!whole) return whole;

@@ -1,8 +1,8 @@
-// Python's side of the gradients of a call.
+// The Python side of a call's gradients.
 //
-// A gradient that has not come when the step ends gives a row, provided that any gradient of the call has come. As
-// torch's full backward hooks have it: of zeros for a positional tensor beside an argument that has a gradient, and of
-// nan for an argument that is no tensor and for an output that nothing used.
+// A gradient that has not come when the step ends has a row if any gradient of the call has come. As in torch's full
+// backward hooks, the row is that of zeros for a positional tensor beside an argument with a gradient, and of nan for
+// an argument that is not a tensor and for an unused output.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,14 @@ class CallGradients final : public front_end::CallGradients<PythonTensors> {
  public:
   using front_end::CallGradients<PythonTensors>::CallGradients;
 
-  // One more part of the gradient of an output that is not the outside's: that of a node inside the call that takes it.
+  // Adds a part of the gradient of an output that is not from outside: that of a node inside the call that uses the
+  // output.
   void ExpectPartOfOutput(uint16_t element) { ExpectPart(&outputs_, element); }
-  // The input expected last is a tensor among several arguments.
+  // Marks the input expected last as a tensor among several arguments.
   void LastInputIs(const TensorView& tensor) {
     if (tensor.dtype != DType::kOther) LastInputHasZeros(ZerosLike(tensor));
   }
-  // The whole gradient, when the parts from inside have come; the row has what comes from outside.
+  // The whole gradient, once the parts from inside have come; the row has the part from outside.
   void OnOutput(uint16_t element, PyObject* gradient) noexcept;
   void OnPartOfOutput(uint16_t element, PyObject* gradient) noexcept;
 };

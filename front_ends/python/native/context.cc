@@ -8,7 +8,7 @@
 namespace stepwatch::python {
 namespace {
 
-// Below it a release of the GIL costs more than it gives to others.
+// Below this size releasing the GIL costs more than other threads gain.
 constexpr int64_t kReleaseBytes = 64 * 1024;
 
 }  // namespace
@@ -66,7 +66,7 @@ bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, PyObje
     *record = item.record;
     return item.is_recorded;
   }
-  // Never a gradient: collectives write into one without counting its version.
+  // Never a gradient: collectives write into gradients without increasing their version.
   if (kind != SiteKind::kActv || !MeasuredActivations::IsWorthwhile(seen.view))
     return MeasureView(to, at, seen.view, record);
   const MeasuredActivations::Contents contents{seen.view, VersionOf(names, tensor)};

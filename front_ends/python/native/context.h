@@ -1,4 +1,4 @@
-// What the hooks of one monitor share. Used with the GIL held, which also orders its threads.
+// State shared by the hooks of one monitor. Used with the GIL held, which also orders its threads.
 #pragma once
 
 #include <atomic>
@@ -46,29 +46,29 @@ struct Context {
   GroupSet GroupOf(SiteId site) const { return GroupSet{1} << (site < groups.size() ? groups[site] : 0); }
 
   bool GradientsEnabled() const;
-  // Micro-batches of a chunk that have begun in this step, as far as marks or the root's entries say; 0: neither does.
+  // Micro-batches of a chunk that have begun in this step, by marks or the root's entries; 0: neither is available.
   uint32_t MicroBatchesBegun(size_t chunk) const;
-  // Inside of a backward pass: a forward that runs there recomputes what a checkpoint has discarded.
+  // True inside a backward pass: a forward in it recomputes what a checkpoint has discarded.
   bool InBackward() const;
-  // The number that the next node of the graph gets in this thread; -1 where torch does not tell.
+  // The number of the next graph node made on this thread; -1 where torch does not provide it.
   long NextSequence() const;
 
-  // The first gradient of a call has come: keeps the call until the end of the step.
+  // The call has its first gradient: keeps it until the end of the step.
   void AddAnswered(std::shared_ptr<AnsweredCall> call);
 
-  // Reports once that no step has ended for so many backward passes, and what helps.
+  // Reports once that no step has ended in so many backward passes, and the remedy.
   void ReportStillClock(uint32_t passes) noexcept;
 
   Recorder* recorder = nullptr;  // null once closed
   uint64_t generation = 1;       // grows whenever the wanted sites change: site ids hold for one generation only
-  std::vector<uint8_t> groups;   // PlannedSite::group of the wanted sites; empty: none is in one
-  bool is_paused = false;        // a framework runs modules on memory that is no data: hooks see nothing
+  std::vector<uint8_t> groups;   // PlannedSite::group of the wanted sites; empty: no site has a group
+  bool is_paused = false;        // a framework runs modules on memory without data: hooks ignore their calls
   uint32_t step = 0;             // changes at every end of a step
   int grad_acc_steps = 1;
   front_end::StepCounter marks;                                // begin_micro_batch
   std::vector<std::unique_ptr<front_end::StepCounter>> roots;  // entries of each chunk's root module
   std::shared_ptr<front_end::StructureRecorder> structure;     // while print_struct wants one
-  std::vector<std::shared_ptr<AnsweredCall>> answered;         // calls of this step that a gradient has reached
+  std::vector<std::shared_ptr<AnsweredCall>> answered;         // calls of this step with a gradient
   front_end::Reporter reporter;
   TensorReader reader;
   const Names names;
@@ -81,11 +81,11 @@ struct Context {
 
   std::atomic<bool> has_reported_still_clock_{false};
   Ref is_grad_enabled_;
-  Ref current_graph_task_id_;  // nothing where torch has no such function
+  Ref current_graph_task_id_;  // empty where torch has no such function
   Ref next_sequence_;          // likewise
 };
 
-// Runs `f` of ours inside a hook: whatever it throws, and whatever error Python has set, ends here, told once.
+// Runs `f` of Stepwatch inside a hook: an exception, or an error that Python has set, ends here and is reported once.
 template <class F>
 void Guarded(Context& context, const char* where, const F& f) noexcept {
   front_end::Guarded(context.reporter, where, f);

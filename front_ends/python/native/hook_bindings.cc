@@ -1,4 +1,4 @@
-// The callables that torch's hooks are given.
+// The callables for torch's hooks.
 #include <nanobind/nanobind.h>
 
 #include "front_ends/python/native/hook_callables.h"
@@ -18,15 +18,14 @@ PyObject* Argument(PyObject* args, Py_ssize_t i) {
   return i < NB_TUPLE_GET_SIZE(args) ? NB_TUPLE_GET_ITEM(args, i) : nullptr;
 }
 
-// The slot itself, because a hook is called thousands of times a step: by way of a bound method it would cost as much
-// again as what it does.
+// Sets the slot itself, because a hook is called thousands of times a step: a bound method would double its cost.
 template <class Hook>
 PyObject* CallSlot(PyObject* self, PyObject* args, PyObject*) {
   nb::inst_ptr<Hook>(self)->Call(args);
   return NewNone();
 }
 
-// As Python's own: a copy must load where Stepwatch is not installed. It takes any positional arguments and returns
+// As a Python function: a copy must load where Stepwatch is not installed. Accepts any positional arguments and returns
 // None.
 nb::tuple InertHook() {
   const nb::object context = nb::module_::import_("contextlib").attr("nullcontext")();
@@ -38,7 +37,7 @@ void BindHook(nb::module_& m, const char* name) {
   PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(&CallSlot<Hook>)}, {0, nullptr}};
   nb::class_<Hook> bound(m, name, nb::type_slots(slots));
   bound.def("__reduce__", [](const Hook&) { return InertHook(); });
-  // Torch warns of hooks without it when a parameter goes to another process.
+  // Torch warns about hooks without it when a parameter is sent to another process.
   bound.attr("__torch_unserializable__") = true;
 }
 

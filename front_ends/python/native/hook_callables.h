@@ -1,6 +1,7 @@
-// What torch calls, each with a tap behind it. A copy of a hooked model (deepcopy, pickle) must not write rows under
-// the names of the original: its hooks are inert, and load where Stepwatch is not installed. None of them raises: who
-// moves hooks to another module calls them with other arguments, and those that a hook does not know are not looked at.
+// The callables that torch calls, each with a tap behind it. A copy of a hooked model (deepcopy, pickle) must not write
+// rows under the names of the original: its hooks are inert, and load where Stepwatch is not installed. No callable
+// raises: code that moves hooks to another module calls them with other arguments, and a hook ignores arguments that it
+// does not expect.
 #pragma once
 
 #include <memory>
@@ -11,43 +12,43 @@
 
 namespace stepwatch::python {
 
-// As hook(module, args, kwargs) or hook(module, args).
+// Called as hook(module, args, kwargs) or hook(module, args).
 struct BeforeForward {
   std::shared_ptr<ModuleTap> tap;
   void Call(PyObject* args) const;
 };
 
-// As hook(module, args, kwargs, output) or hook(module, args, output).
+// Called as hook(module, args, kwargs, output) or hook(module, args, output).
 struct AfterForward {
   std::shared_ptr<ModuleTap> tap;
   void Call(PyObject* args) const;
 };
 
-// As hook(parameter).
+// Called as hook(parameter).
 struct UnreducedHook {
   std::shared_ptr<ParameterTap> tap;
   void Call(PyObject* args) const;
 };
 
-// As hook(gradient), of a parameter.
+// Called as hook(gradient), for a parameter.
 struct IncomingHook {
   std::shared_ptr<ParameterTap> tap;
   void Call(PyObject* args) const;
 };
 
-// As hook(gradients of what it takes, gradients of what it gives), of a node of the graph.
+// Called as hook(gradients of the node's inputs, gradients of its outputs), for a node of the graph.
 struct ConsumerCallable {
   ConsumerHook hook;
   void Call(PyObject* args) const;
 };
 
-// As hook(gradient), of an activation.
+// Called as hook(gradient), for an activation.
 struct GradientCallable {
   GradientPlace place;
   void Call(PyObject* args) const;
 };
 
-// As hook(gradient), of a leaf that a module returns.
+// Called as hook(gradient), for a leaf that a module returns.
 struct ReturnedLeafHook {
   std::shared_ptr<ReturnedLeaf> returned;
   void Call(PyObject* args) const;

@@ -9,7 +9,7 @@
 namespace stepwatch::python {
 namespace {
 
-// A call of more nodes is skipped: nothing of it is worth the time.
+// A call with more nodes is skipped: the walk would cost more than its rows are worth.
 constexpr size_t kNodesMax = size_t{1} << 20;
 
 // Nodes that accumulate into a leaf have the largest number of all.
@@ -33,7 +33,7 @@ bool ChangesInPlace(PyObject* node) {
   return false;
 }
 
-// `seen` are walked, and what they lead to but is not `known`.
+// Adds the nodes that `seen` nodes lead to and that are not in `known`.
 std::vector<Consumer> Walk(const Names& names, std::vector<Ref> seen, std::unordered_set<PyObject*> known,
                            const std::vector<GradientEdge>& edges, long first_sequence) {
   std::vector<Consumer> found;
@@ -86,7 +86,7 @@ GradientEdge EdgeOfNode(const Names& names, PyObject* tensor, uint16_t element) 
 GradientEdge EdgeOf(const Names& names, PyObject* tensor, uint16_t element) {
   GradientEdge edge = EdgeOfNode(names, tensor, element);
   if (edge.node) return edge;
-  // A leaf: the next of any node that takes it.
+  // A leaf has no node: uses the next function of any node that uses it.
   const Ref taker = CallMethod(tensor, names.view_as, tensor);
   const Ref node = taker ? Attribute(taker.ptr(), names.grad_fn) : Ref();
   const Ref next = node ? Attribute(node.ptr(), names.next_functions) : Ref();
@@ -129,7 +129,7 @@ std::vector<Consumer> FindConsumersAmong(const Names& names, const std::vector<G
     roots.push_back(output.node);
   }
   if (roots.size() < 2 || oldest < 0) return {};
-  return Walk(names, std::move(roots), std::move(known), outputs, oldest + 1);  // what takes an output is younger
+  return Walk(names, std::move(roots), std::move(known), outputs, oldest + 1);  // every user of an output is younger
 }
 
 }  // namespace stepwatch::python

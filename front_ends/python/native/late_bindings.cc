@@ -1,4 +1,4 @@
-// The pages in which torch's operators leave their numbers, as a Python class.
+// The pages into which torch's operators write their numbers, as a Python class.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>

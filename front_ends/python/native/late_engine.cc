@@ -14,7 +14,7 @@
 namespace stepwatch::python {
 namespace {
 
-// Tensors measured before their numbers are sent off in the middle of a step.
+// Number of tensors measured before their numbers are sent in mid-step.
 constexpr size_t kTensorsUnsent = 4096;
 
 uint8_t ColumnsFor(Stat stat) {
@@ -115,7 +115,7 @@ bool LateEngine::MakeEngine() {
   const nanobind::object pages = nanobind::cast(pages_);
   const Ref module(PyImport_ImportModule("stepwatch.devices"));
   Ref made = module ? Ref(PyObject_CallMethod(module.ptr(), "Engine", "O", pages.ptr())) : Ref();
-  if (!engine_) engine_ = std::move(made);  // else another thread has made it meanwhile
+  if (!engine_) engine_ = std::move(made);  // otherwise another thread has made it meanwhile
   failed_ = !engine_;
   TellError();
   return !failed_;
@@ -129,7 +129,7 @@ void LateEngine::TellError() {
 
 template <class... Arguments>
 Ref LateEngine::CallEngine(const char* method, const char* format, Arguments... arguments) {
-  // In a forked child the device and the engine's lock may be of no use.
+  // In a forked child the device and the engine's lock may be unusable.
   if (::getpid() != owner_ || !MakeEngine()) return {};
   Ref result(PyObject_CallMethod(engine_.ptr(), method, format, arguments...));
   if (!result) TellError();

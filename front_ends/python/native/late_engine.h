@@ -1,5 +1,5 @@
-// Tensors that no engine of the core reads, measured on their device by torch's operators (stepwatch.devices, in
-// Python), which leave their numbers in pages of host memory.
+// Measures tensors that no engine of the core can read: torch's operators (stepwatch.devices, in Python) measure them
+// on their device and write the numbers into pages of host memory.
 //
 // With the GIL held.
 #pragma once
@@ -23,25 +23,25 @@
 
 namespace stepwatch::python {
 
-// What Python fills: pages, and what is worth saying.
+// Receives the pages that Python fills, and its messages.
 class LatePages {
  public:
   LatePages(std::shared_ptr<LateTable> table, TensorReader* reader, front_end::Reporter* reporter)
       : table_(std::move(table)), reader_(reader), reporter_(reporter) {}
-  // Pages that may be read or written still are given up to leak.
+  // Leaks pages that may still be read or written.
   ~LatePages();
 
-  // A number of tensors of which the same is measured: the cells of the i-th begin at offset + i, and lie as far apart
-  // as there are tensors.
+  // Tensors with the same set of measurements: the cells of the i-th begin at offset + i, with a stride of the number
+  // of tensors.
   struct Section {
     size_t offset = 0;
     uint8_t columns = 0;
     std::vector<uint64_t> tickets;
   };
-  // `page`: float64 or float32 in CPU memory, of which the first `count` are unwritten but for what has arrived.
-  // `sources`, whence they are copied, is kept alive as long as the page is.
+  // `page`: float64 or float32 in CPU memory, whose first `count` cells are unwritten except for numbers that have
+  // arrived. `sources`, from which they are copied, is kept alive as long as the page.
   void Publish(PyObject* page, size_t count, PyObject* sources, const std::vector<Section>& sections);
-  // Pages that nobody reads or writes any more, to be filled again.
+  // Pages that are no longer read or written, to be filled again.
   std::vector<Ref> TakeFinished();
   void Note(std::string text);
 
@@ -51,7 +51,7 @@ class LatePages {
     Ref sources;
     LatePage cells;
     size_t count = 0;
-    size_t written = 0;  // so many from the first on, at least
+    size_t written = 0;  // at least this many, from the first on
     std::vector<uint64_t> tickets;
   };
   bool IsFinished(Page* page) const;
@@ -62,7 +62,7 @@ class LatePages {
   std::vector<Page> pages_;
 };
 
-// A tensor that is to be measured, and what became of it: `record` is to be enqueued if `is_recorded`.
+// A tensor to measure, and the result: `record` is to be enqueued if `is_recorded`.
 struct LateItem {
   SiteKind kind = SiteKind::kActv;
   Observation at;
@@ -79,24 +79,24 @@ class LateEngine {
 
   std::shared_ptr<LateResults> results() const { return table_; }
 
-  // Sites of `layout` are measured from now on.
+  // From now on measures the sites of `layout`.
   void Swap(const RecordLayout& layout);
-  // Tensors like this one are measured here.
+  // True if tensors like this one are measured here.
   bool Takes(Recorder& to, const TensorView& view);
-  // Makes ready what measuring tensors like this one needs.
+  // Prepares the measurement of tensors like this one.
   void Prepare(PyObject* tensor);
 
-  // `groups`: PlannedSite::group by site; empty: none is in one.
+  // `groups`: PlannedSite::group by site; empty: no site has a group.
   void Measure(Recorder& to, const std::vector<uint8_t>& groups, LateItem* items, size_t count);
-  // Records the agreement of signs of two tensors, the first of which says where.
+  // Records the agreement of signs of two tensors; the first one determines the device.
   void ObserveAgreement(Recorder& to, LateItem* gradient, const LateItem& momentum);
-  // What has been measured by now is on its way to the host.
+  // Sends the numbers measured so far to the host.
   void Flush(Recorder& to);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Returns nothing if it raises, which is told.
+  // Returns an empty reference if it raises; the exception is reported.
   template <class... Arguments>
   Ref CallEngine(const char* method, const char* format, Arguments... arguments);
   bool MakeEngine();

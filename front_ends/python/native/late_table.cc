@@ -20,12 +20,12 @@ int PartsOfExtreme(bool is_integral, bool are_single) {
   return !is_integral ? 1 : are_single ? 3 : 2;
 }
 
-// A result of zero is +0.0, and a NaN is always the same NaN.
+// A result of zero is +0.0, and every NaN is the same NaN.
 double Tidy(double value) {
   return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value + 0.0;
 }
 
-// By sums, as in CPU memory. A constant tensor gives exactly 0.
+// From sums, as in CPU memory. The result of a constant tensor is exactly 0.
 double StandardDeviation(double norm, double sum, double n, double min, double max) {
   if (n < 2) return std::numeric_limits<double>::quiet_NaN();
   if (min == max && std::isfinite(min)) return 0;
@@ -33,7 +33,7 @@ double StandardDeviation(double norm, double sum, double n, double min, double m
   return std::isfinite(variance) ? std::sqrt(std::max(variance, 0.0)) : std::numeric_limits<double>::quiet_NaN();
 }
 
-// Takes the numbers one after the other.
+// Reads the numbers one after the other.
 class Numbers {
  public:
   Numbers(uint8_t columns, const double* numbers, bool are_single)
@@ -64,7 +64,7 @@ void TakeExtremes(Numbers* numbers, bool are_integral, bool has_nan_norm, Statis
     statistics->min = static_cast<double>(statistics->min_int);
     statistics->max = static_cast<double>(statistics->max_int);
   } else {
-    // Not every device lets a NaN through in both; it does in the norm.
+    // Some devices do not propagate NaN in both; all do in the norm.
     const double least = numbers->Real(), greatest = numbers->Real();
     const bool has_nan = std::isnan(least) || std::isnan(greatest) || has_nan_norm;
     statistics->min = has_nan ? std::numeric_limits<double>::quiet_NaN() : Tidy(least);
@@ -157,7 +157,7 @@ bool LateTable::InUse(uint64_t ticket) const noexcept {
   return Find(ticket) != nullptr;
 }
 
-// A slot that is discarded meanwhile keeps what is written here until the next Claim, which only comes afterwards.
+// A slot that is discarded meanwhile keeps the values written here until the next Claim, which comes only afterwards.
 void LateTable::Publish(uint64_t ticket, const LateCells& cells) noexcept {
   Slot* const slot = Find(ticket);
   if (slot == nullptr) return;

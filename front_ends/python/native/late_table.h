@@ -1,13 +1,13 @@
-// Tickets of tensors that torch's operators measure on their device, and where each one's numbers arrive.
+// Tickets of tensors that torch's operators measure on their device, and the places where their numbers arrive.
 //
 // An asynchronous copy brings the numbers of many tensors into one page of host memory, of float64 or, from a device
-// without it, float32. Every cell of a page holds a mark until the copy has written it, and no number looks like the
-// mark: whoever reads the page sees which numbers are there without a call into any device's driver.
+// without it, float32. Every cell of a page holds a mark until the copy has written it, and no number equals the mark:
+// a reader of the page detects the numbers that are there without a call into any device's driver.
 //
-// Integers come in parts, the highest first, that a cell holds exactly: 32 bits in a float64, 24 in a float32. A count
-// has one part, or two; an extreme of integers two, or three.
+// Integers are split into parts, the highest first, that a cell holds exactly: 32 bits in a float64, 24 in a float32. A
+// count has one part, or two; an extreme of integers two, or three.
 //
-// Claim and Publish are called with the GIL held, which orders them; Harvest and Discard by any thread, without it.
+// Claim and Publish are called with the GIL held, which orders them; Harvest and Discard from any thread, without it.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace stepwatch::python {
 
-// What is measured of a tensor, a bit each. The cells of a tensor lie in this order.
+// The measurements of a tensor, one bit each. The cells of a tensor are in this order.
 enum LateColumn : uint8_t {
   kLateNorm = 1,
   kLateSum = 2,
@@ -29,13 +29,13 @@ enum LateColumn : uint8_t {
   kLateZeros = 16,
   kLateNans = 32,
   kLateInfs = 64,
-  kLateAgreement = 128,  // the sum of the products of signs, alone
+  kLateAgreement = 128,  // the sum of the products of signs, with no other measurement
 };
 inline constexpr int kLateColumns = 8;
 
 inline constexpr int kLateCellsMax = 16;  // of one tensor
 
-// Signalling NaNs, which no operator gives.
+// Signalling NaNs, which no operator produces.
 inline constexpr int64_t kUnwritten = 0x7ff4'7374'6570'7761;
 inline constexpr int32_t kUnwrittenSingle = 0x7fa4'7377;
 
@@ -45,7 +45,7 @@ struct LateRow {
   bool is_integral = false;  // its extremes are integers
 };
 
-// Memory that a device may be writing.
+// Memory to which a device may be writing.
 class LatePage {
  public:
   LatePage() = default;
@@ -61,19 +61,19 @@ class LatePage {
   bool are_single_ = false;  // float32
 };
 
-// Where the numbers of a tensor arrive: in the cell `first`, and so on each `stride` further.
+// The cells of a tensor's numbers: `first`, then one each `stride` further.
 struct LateCells {
   LatePage page;
-  uint8_t columns = 0;  // what of it is measured: the device may have no operator for the rest
+  uint8_t columns = 0;  // its measurements: the device may lack operators for the others
   size_t first = 0;
   size_t stride = 1;
 };
 
 class LateTable final : public LateResults {
  public:
-  // 0: too many are under way, or there is no memory.
+  // 0: too many are pending, or there is no memory.
   uint64_t Claim(const LateRow& row) noexcept;
-  // The memory stays there until the ticket is no longer InUse.
+  // The memory must stay valid until the ticket is no longer InUse.
   void Publish(uint64_t ticket, const LateCells& cells) noexcept;
   bool InUse(uint64_t ticket) const noexcept;
 
@@ -82,7 +82,7 @@ class LateTable final : public LateResults {
 
  private:
   static constexpr size_t kChunk = 16384;
-  static constexpr size_t kChunksMax = 64;  // more than a ring holds records
+  static constexpr size_t kChunksMax = 64;  // more than a ring can hold
 
   struct Slot {
     std::atomic<uint64_t> owner{0};  // the ticket, 0: free
@@ -101,9 +101,9 @@ class LateTable final : public LateResults {
   std::atomic<size_t> in_use_{0};
 };
 
-// How many cells a tensor has.
+// Number of cells of a tensor.
 int CellsOf(const LateRow& row, uint8_t columns, bool are_single) noexcept;
-// The statistics of a tensor from what its cells hold; those without a column are not known.
+// The statistics of a tensor from its cells; those without a column are unknown.
 Statistics StatisticsOf(const LateRow& row, uint8_t columns, const double* numbers, bool are_single) noexcept;
 
 }  // namespace stepwatch::python

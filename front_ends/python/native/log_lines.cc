@@ -19,7 +19,7 @@ const char* LevelName(LogLevel level) {
 }
 
 LogLevel LevelOf(EventKind kind) {
-  // As msProbe prints them, whose users choose what they see by MSPROBE_LOG_LEVEL.
+  // The format of msProbe, whose users select lines by MSPROBE_LOG_LEVEL.
   if (kind == EventKind::kAlarm) return LogLevel::kInfo;
   switch (SeverityOf(kind)) {
     case EventSeverity::kInfo: break;
@@ -37,7 +37,7 @@ std::string Now() {
   return text;
 }
 
-// Tells whether a write of at most PIPE_BUF bytes returns at once.
+// Returns whether a write of at most PIPE_BUF bytes returns at once.
 bool TakesMore(int descriptor) {
   pollfd asked{descriptor, POLLOUT, 0};
   return poll(&asked, 1, 0) == 1 && (asked.revents & POLLOUT) != 0;
@@ -61,12 +61,12 @@ void PrintLine(LogLevel level, int rank, const std::string& text) {
   std::string line = Now() + " (" + std::to_string(getpid()) + ") ";
   if (rank >= 0) line += "[rank " + std::to_string(rank) + "] ";
   line += std::string("[") + LevelName(level) + "] " + text + "\n";
-  // Straight to the descriptor: a line must not wait in a buffer, nor be lost with a killed process.
+  // Writes straight to the descriptor: a line must not wait in a buffer, nor be lost with a killed process.
   size_t written = 0;
   while (written < line.size() && TakesMore(STDOUT_FILENO)) {
     const size_t piece = std::min<size_t>(line.size() - written, PIPE_BUF);
     const ssize_t count = write(STDOUT_FILENO, line.data() + written, piece);
-    if (count <= 0) return;  // standard output is closed or full: there is nobody to tell
+    if (count <= 0) return;  // standard output is closed or full
     written += static_cast<size_t>(count);
   }
 }

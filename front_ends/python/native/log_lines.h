@@ -1,4 +1,4 @@
-// Lines on standard output, in the form that users of msProbe know.
+// Lines on standard output, in the format of msProbe.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@ enum class LogLevel : int { kDebug = 0, kInfo = 1, kWarning = 2, kError = 3, kSi
 
 // MSPROBE_LOG_LEVEL: "0" to "4"; anything else is kInfo.
 LogLevel LogLevelFromEnvironment();
-// kSilent if the interpreter began without a standard output, whose descriptor is then another file's; else the above.
-// With the GIL held.
+// kSilent if the interpreter began without standard output, since the descriptor may then be another file's; otherwise
+// as above. With the GIL held.
 LogLevel LogLevelHere();
 
 // "2026-11-21 14:03:07 (4711) [rank 3] [WARNING] text", in local time; control characters are escaped. `rank` -1: no
-// such part. Written by one call, so that lines of several processes do not mix. From any thread, which never waits for
-// whoever reads: what a pipe or a terminal does not take at once is lost.
+// such part. Uses one write, so that lines of several processes do not mix. Any thread; never waits for a reader: bytes
+// that a pipe or a terminal does not accept at once are lost.
 void PrintLine(LogLevel level, int rank, const std::string& text);
 
 // Prints events of `level` and above.

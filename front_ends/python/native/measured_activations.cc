@@ -13,7 +13,7 @@ bool SameLayout(const TensorView& a, const TensorView& b) {
          std::equal(a.strides.begin(), a.strides.begin() + a.ndim, b.strides.begin());
 }
 
-// The object of a weak reference, or nothing.
+// The object of a weak reference, or an empty reference.
 Ref Alive(const Ref& weak) {
   if (!weak) return {};
   Ref object(PyObject_CallNoArgs(weak.ptr()));
@@ -41,7 +41,7 @@ const Record* MeasuredActivations::Find(TensorReader& reader, const Contents& co
   if (entry.contents.version != contents.version || !SameLayout(entry.contents.view, contents.view)) return nullptr;
   const Ref tensor = Alive(entry.tensor);
   if (!tensor) return nullptr;
-  // Its storage may have been given away under it.
+  // Its storage may have been released.
   return reader.Read(tensor.ptr()).view.data == contents.view.data ? &entry.record : nullptr;
 }
 

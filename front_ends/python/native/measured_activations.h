@@ -1,7 +1,7 @@
 // Activations measured in the running step: the output of one module that is the input of the next is read once.
 //
-// The same tensor is the same memory, shape, strides and version, with the tensor that was measured still alive, so
-// that its memory cannot have become another's. Writes that torch does not count (numpy, `.data`) go unnoticed.
+// Tensors are the same if memory, shape, strides and version are equal and the measured tensor is still alive, so that
+// its memory cannot belong to another tensor. Writes that torch does not count (numpy, `.data`) go unnoticed.
 //
 // With the GIL held.
 #pragma once
@@ -22,13 +22,13 @@ long VersionOf(const Names& names, PyObject* tensor);
 
 class MeasuredActivations {
  public:
-  // The key that all tensors of the same contents share.
+  // The key shared by all tensors of the same contents.
   struct Contents {
     TensorView view;
     long version = kNoVersion;
   };
 
-  // Below it, reading a tensor again costs no more than finding it here.
+  // Below this size reading a tensor again costs no more than finding it here.
   static bool IsWorthwhile(const TensorView& view);
 
   // The record of the same contents, or null.

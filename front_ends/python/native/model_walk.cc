@@ -5,7 +5,7 @@ namespace nb = nanobind;
 namespace stepwatch::python {
 namespace {
 
-// Compares objects that are met with those of a list, one after the other.
+// Compares visited objects with those of a list, one after the other.
 class Comparison {
  public:
   explicit Comparison(const nb::list& expected) : expected_(expected.ptr()), count_(NB_LIST_GET_SIZE(expected_)) {}
@@ -14,7 +14,7 @@ class Comparison {
     same_ = same_ && next_ < count_ && NB_LIST_GET_ITEM(expected_, next_) == object;
     ++next_;
   }
-  // A name that is put in anew is another object with the same text.
+  // A name that is inserted again is another object with the same text.
   void MeetName(PyObject* name) {
     PyObject* const known = next_ < count_ ? NB_LIST_GET_ITEM(expected_, next_) : nullptr;
     const bool are_texts = known != nullptr && PyUnicode_Check(known) && PyUnicode_Check(name);

@@ -7,11 +7,11 @@
 namespace stepwatch::python {
 namespace {
 
-// Each output is compared with each other one: of more outputs than these none is taken to be used by the module
-// itself.
+// Each output is compared with each other output: if there are more than this, the module is assumed to use none of
+// them itself.
 constexpr size_t kUsedOutputsMax = 64;
 
-// The exception that is being handled where this is called from, to be compared alone.
+// The exception that the caller is handling, only to compare it.
 const void* HandledException() {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_GetExcInfo(&type, &value, &traceback);
@@ -50,7 +50,7 @@ void ModuleTap::HangOn(Consumer* consumer, bool are_inputs, Call* call) const {
   if (hook) (void)CallMethod(consumer->node.ptr(), context_->names.register_hook, hook.ptr());
 }
 
-// Scripted modules hold it elsewhere.
+// Scripted modules store it elsewhere.
 bool ModuleTap::IsTraining(PyObject* module) const {
   const Ref own = OwnAttribute(module, context_->names.training);
   return IsTrue(own ? own : Attribute(module, context_->names.training));
@@ -88,7 +88,7 @@ void ModuleTap::DiscardCalls() noexcept {
 }
 
 front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
-  // A checkpoint recomputes in the middle of the backward pass, perhaps that of another micro-batch.
+  // A checkpoint recomputes during the backward pass, perhaps that of another micro-batch.
   if (recomputes) return recomputed_calls_.Next(context_->step, 0, context_->grad_acc_steps);
   const auto chunk = static_cast<size_t>(chunk_);
   if (is_root_) context_->roots[chunk]->Add(context_->step);
@@ -126,8 +126,8 @@ void ModuleTap::ReadInputs(Recorder& recorder, PyObject* args, PyObject* kwargs,
   }
 }
 
-// Positional arguments keep their position as their number, whatever they are; keyword values follow on, and then the
-// tensors inside of containers, in whose place no row stands.
+// Positional arguments of any type keep their position as their number; keyword values follow, then the tensors inside
+// containers, in whose place there is no row.
 void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
   call->gradients = std::make_shared<CallGradients>(context_, sites_, call->at);
   std::vector<FoundTensor> inside;
@@ -171,7 +171,7 @@ void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
   if (!call->edges.empty()) call->first_sequence = context_->NextSequence();
 }
 
-// The gradient of an argument that is given twice is that of both, and stands at the first.
+// The gradient of an argument that is passed twice is that of both uses, and is recorded at the first.
 void ModuleTap::WatchInput(PyObject* value, uint16_t element, Call* call) {
   if (sites_.input_grad == kNoSite && context_->structure == nullptr) return;
   if (!context_->reader.IsTensor(value) || !NeedsGradient(value)) return;
@@ -185,7 +185,7 @@ void ModuleTap::WatchInput(PyObject* value, uint16_t element, Call* call) {
   WatchBase(value, element, call);
 }
 
-// Where a module changes a view in place, autograd leads its gradient through what it is a view of.
+// If a module changes a view in place, autograd routes its gradient through the view's base.
 void ModuleTap::WatchBase(PyObject* value, uint16_t element, Call* call) {
   const Ref base = Attribute(value, context_->names.base);
   if (!base || base.ptr() == Py_None) return;
@@ -198,7 +198,7 @@ void ModuleTap::WatchBase(PyObject* value, uint16_t element, Call* call) {
   call->edges.push_back(std::move(edge));
 }
 
-// Returns one edge for each output; a leaf, which no node has made, has none.
+// Returns one edge for each output; a leaf has none, since no node has made it.
 std::vector<GradientEdge> ModuleTap::EdgesOf(const std::vector<FoundTensor>& outputs) const {
   std::vector<GradientEdge> edges;
   for (const FoundTensor& found : outputs)
@@ -207,7 +207,7 @@ std::vector<GradientEdge> ModuleTap::EdgesOf(const std::vector<FoundTensor>& out
   return edges;
 }
 
-// A module that returns an input as it is takes no part in what flows back: there the gradient is that of the tensor.
+// A module that returns an input unchanged adds no node to the graph: there the gradient is that of the tensor.
 void ModuleTap::FinishReturned(PyObject* output, const GradientEdge& edge, bool is_leaf, Call* call) {
   const auto input = std::find_if(call->edges.begin(), call->edges.end(), [&](const GradientEdge& each) {
     return each.Is(edge.node.ptr(), edge.output.ptr());
@@ -301,7 +301,7 @@ void ModuleTap::WatchLeaf(PyObject* output, uint16_t element, Call* call) {
   returned_.Watch(output, context_->tensor_hooks.IsParameter(output), {call->gradients, element, false});
 }
 
-// Outputs that the module uses itself: logits beside the loss, the features of each stage.
+// Outputs that the module itself uses: logits beside the loss, the features of each stage.
 void ModuleTap::WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* call) {
   if (edges.size() < 2 || edges.size() > kUsedOutputsMax) return;
   for (Consumer& each : FindConsumersAmong(context_->names, edges)) {

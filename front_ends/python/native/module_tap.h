@@ -1,4 +1,4 @@
-// The hooks of one module while a plan wants it: one before its forward, one behind.
+// The hooks of one module while a plan watches it: one before its forward, one after it.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@
 
 namespace stepwatch::python {
 
-// A hook on a node of a call that takes inputs, or outputs, of the call calls this.
+// The callback of a hook on a node of a call that uses inputs or outputs of the call.
 struct ConsumerHook {
   std::shared_ptr<CallGradients> gradients;
   std::vector<Consumer::Taken> taken;
   bool are_inputs;
 
-  // `given`: a tuple, the gradients that the node has computed.
+  // `given`: a tuple of the gradients that the node has computed.
   void Call(PyObject* given) const noexcept;
 };
 
@@ -34,22 +34,22 @@ class ModuleTap {
   ModuleTap& operator=(const ModuleTap&) = delete;
 
   ModuleSites& sites() { return sites_; }
-  // From now on nothing is wanted, until `sites` is filled.
+  // Wants no site until `sites` is filled.
   void WantNothing();
-  // From now on its hooks do nothing, wherever they are called.
+  // From now on its hooks do nothing.
   void Detach();
-  // Its name in module_struct.json; unset: it is left out there.
+  // Its name in module_struct.json; unset: it is left out of the file.
   void set_name_in_structure(std::optional<std::string> name) { name_in_structure_ = std::move(name); }
-  // Whether it was called in training since then.
+  // True if it was called in training since then.
   bool was_called() const { return was_called_; }
   bool is_root() const { return is_root_; }
   int chunk() const { return chunk_; }
 
-  // The forward pre-hook and the forward hook, which is called as well where the module raises. Neither arguments nor
-  // output are ever replaced.
+  // The forward pre-hook, and the forward hook, which is called even if the module raises. Neither replaces arguments
+  // or output.
   void Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept;
   void After(PyObject* output) noexcept;
-  // Gives up calls that never came to their end, and what else belongs to the step that is over.
+  // Discards calls that never ended, and other state of the step that is over.
   void EndStep() noexcept;
 
  private:
@@ -58,9 +58,9 @@ class ModuleTap {
     bool recomputes = false;
     std::vector<Record> inputs;  // measured before forward, enqueued after it
     std::shared_ptr<CallGradients> gradients;
-    std::vector<GradientEdge> edges;  // of inputs whose gradient is watched
+    std::vector<GradientEdge> edges;  // of inputs with a watched gradient
     long first_sequence = -1;         // of the nodes that the call makes
-    const void* handled = nullptr;    // the exception that was being handled when the call began
+    const void* handled = nullptr;    // the exception that was handled when the call began
     PortStructure structure;
   };
 

@@ -1,4 +1,4 @@
-// The attributes of torch's objects that hooks ask for in every step.
+// The attributes of torch's objects that hooks read in every step.
 #pragma once
 
 #include "front_ends/python/native/py_ref.h"

@@ -23,8 +23,8 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-// With the GIL. FileNotFoundError where there is nothing to work on, ValueError for what the caller can put right,
-// otherwise RuntimeError.
+// With the GIL. FileNotFoundError if there is no input, ValueError for errors that the caller can correct, otherwise
+// RuntimeError.
 [[noreturn]] void RaiseOfflineError(const Status& status) {
   PyObject* type = PyExc_RuntimeError;
   if (status.code() == StatusCode::kNotFound) type = PyExc_FileNotFoundError;
@@ -35,8 +35,8 @@ using namespace nb::literals;
   throw nb::python_error();
 }
 
-// Runs `call` without the GIL; about ten times a second Ctrl-C is looked for and `on_progress(stage, done, total)` is
-// called. An exception of either stops the call and comes out here.
+// Runs `call` without the GIL; about ten times a second checks for Ctrl-C and calls `on_progress(stage, done, total)`.
+// An exception of either stops the call and is raised here.
 template <class Call>
 auto RunOutsideGil(const nb::object& on_progress, const Call& call) {
   std::optional<nb::python_error> raised;

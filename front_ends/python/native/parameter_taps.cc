@@ -6,7 +6,7 @@
 namespace stepwatch::python {
 namespace {
 
-// Backward passes through a parameter, for each micro-batch of a step, after which a step should have ended.
+// Backward passes through a parameter, per micro-batch of a step, after which a step should have ended.
 constexpr uint32_t kPassesWithoutStep = 3;
 constexpr int kPassesMin = 32;
 
@@ -51,7 +51,7 @@ Recorder* ParameterTap::RecorderOfUnreduced() const {
   return context_->Collecting();
 }
 
-// A loop may update by methods that nobody follows, or by an optimizer that the monitor was never handed.
+// A loop may update by methods without hooks, or by an optimizer that is not attached.
 uint32_t ParameterTap::CountPass() noexcept {
   const uint32_t count = unreduced_.CountPass(context_->step);
   if (count == kPassesWithoutStep * static_cast<uint32_t>(std::max(context_->grad_acc_steps, kPassesMin)))
@@ -77,12 +77,12 @@ void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
   });
 }
 
-// Before the hooks of others, which may scale the gradient, or update by it and let it go.
+// Runs before other hooks, which may scale the gradient, or update by it and free it.
 void ParameterTap::MoveToFront(const Ref& handle) const {
   const Ref hooks = Attribute(parameter_, context_->names.post_accumulate_hooks);
   const Ref key = Attribute(handle.ptr(), context_->names.id);
   if (!hooks || !key) return;
-  // Torch reads the order in which keys were put in, which `move_to_end` leaves as it is.
+  // Torch uses the order of insertion, which `move_to_end` does not change.
   const Ref keys(PyDict_Check(hooks.ptr()) ? PyDict_Keys(hooks.ptr()) : nullptr);
   for (Py_ssize_t i = 0; keys && i < NB_LIST_GET_SIZE(keys.ptr()); ++i) {
     PyObject* const other = NB_LIST_GET_ITEM(keys.ptr(), i);
@@ -136,7 +136,7 @@ void ParameterBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
   if (seen.problem != nullptr) {
     if (Ref values = context_->reader.SparseValues(tensor.ptr())) return Add(kind, tap, std::move(values));
     context_->reporter.Unmeasurable(kind, seen.problem);
-  } else if (seen.view.numel == 0) {  // a parameter of which this rank has no part
+  } else if (seen.view.numel == 0) {  // a parameter without a part on this rank
     tap.SawEmpty(kind);
     return;
   }
@@ -162,7 +162,7 @@ void ParameterBatch::ObserveLate(Recorder& recorder, std::vector<LateItem> items
 }
 
 void ParameterBatch::Observe(Recorder& recorder) noexcept {
-  // Taken out first: another thread may step while this one measures without the GIL.
+  // Removed first: another thread may step while this one measures without the GIL.
   const front_end::TensorBatch<Ref> now = std::exchange(now_, {});
   const std::vector<Ref> kept_late = std::exchange(kept_late_, {});
   ObserveLate(recorder, std::exchange(late_, {}));
@@ -173,7 +173,7 @@ void ParameterBatch::Observe(Recorder& recorder) noexcept {
 
 namespace {
 
-// A tensor of the optimizer's state of one parameter, or nothing.
+// A tensor of the optimizer's state of one parameter, or an empty reference.
 Ref StateOf(PyObject* state, const char* name) {
   Ref tensor(PyMapping_GetItemString(state, name));
   ClearError();
@@ -199,7 +199,7 @@ int ParameterGroup::BeforeUpdate(const ParameterSources& sources) noexcept {
   return without_moments;
 }
 
-// A subscript would add an entry: optimizers keep a defaultdict.
+// A subscript would add an entry: optimizers use a defaultdict.
 Ref ParameterGroup::From(PyObject* source, PyObject* parameter) const {
   Ref found = CallMethod(source, context_->names.get, parameter);
   return found && found.ptr() != Py_None ? std::move(found) : Ref();
@@ -218,7 +218,7 @@ void ParameterGroup::ReadBefore(Recorder& recorder, ParameterTap& tap, const Par
   AddWeight(SiteKind::kParamOrigin, tap, sources);
 }
 
-// Returns false if there are none.
+// Returns false if there are no values.
 bool ParameterGroup::ReadMoments(Recorder& recorder, ParameterTap& tap, PyObject* state, const Ref& gradient) {
   const Ref own = From(state, tap.parameter());
   const Ref exp_avg = own ? StateOf(own.ptr(), "exp_avg") : Ref();

@@ -14,8 +14,8 @@ namespace stepwatch::python {
 
 class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
  public:
-  // `parameter` is borrowed until `Detach`: a reference from here, which the garbage collector does not see, would
-  // close a circle through its hooks. `main_grad`: the gradient is read from `parameter.main_grad` where there is one.
+  // `parameter` is borrowed until `Detach`: an owned reference, which the garbage collector cannot see, would close a
+  // cycle through its hooks. `main_grad`: the gradient is read from `parameter.main_grad` if it exists.
   ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad);
 
   void Want(SiteKind kind, SiteId site, bool each_micro_batch);
@@ -23,41 +23,41 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   SiteId site(SiteKind kind) const { return sites_[static_cast<size_t>(kind)]; }
   bool wanted() const;
   PyObject* parameter() const { return parameter_; }
-  // What has become of a kind since the wishes came: a row, or nothing because the tensor has no element on this rank.
+  // The result of a kind since its sites were set: a row, or no row because the tensor has no element on this rank.
   void Saw(SiteKind kind) { seen_ |= 1u << static_cast<int>(kind); }
   void SawEmpty(SiteKind kind) { empty_ |= 1u << static_cast<int>(kind); }
   bool saw(SiteKind kind) const { return (seen_ >> static_cast<int>(kind) & 1u) != 0; }
   bool saw_empty(SiteKind kind) const { return (empty_ >> static_cast<int>(kind) & 1u) != 0; }
-  // Takes everything off the parameter, which may then be freed.
+  // Removes all hooks from the parameter, which may then be freed.
   void Detach();
 
-  // Its gradient has been accumulated once more: the hook on it, on an autograd thread.
+  // Its gradient was accumulated once more: called by its hook, on an autograd thread.
   void OnAccumulated() noexcept;
-  // The gradient of one backward pass is about to be accumulated. It is all there will be where nothing was accumulated
-  // before; otherwise the parameter gets the hook above from now on, in time for this pass.
+  // The gradient of one backward pass is about to be accumulated. It is the whole gradient if no gradient was
+  // accumulated before; otherwise the parameter gets the hook above from now on, in time for this pass.
   void OnIncoming(PyObject* gradient) noexcept;
-  // The whole gradient is about to be reduced to this rank's shard of it (FSDP), or waits for that: once a backward
-  // pass, on an autograd thread. `is_last`: no more is added to it in this step; it may have been seen already.
+  // The whole gradient is about to be reduced to this rank's shard (FSDP), or waits for that: once a backward pass, on
+  // an autograd thread. `is_last`: nothing more is added to it in this step; it may have been observed already.
   void OnReduction(PyObject* gradient, bool is_last) noexcept;
-  // Whether OnIncoming may do (gradients are not set to None yet when a step begins): torch keeps calling into Python
-  // for a parameter that has had the other hook once, in every backward pass, also when the hook is gone.
+  // True if OnIncoming suffices (when a step begins, gradients are not set to None yet): once a parameter has had the
+  // other hook, torch calls into Python for it in every backward pass, even after the hook is removed.
   bool ReadsIncoming() const;
-  // Takes off the hook that OnIncoming has put on, if any.
+  // Removes the hook that OnIncoming has added, if any.
   void TakeOffLateHook() noexcept;
   // Another update of it is about to begin.
   void BeginUpdate() noexcept { unreduced_.BeginUpdate(context_->step, updates_.Begin(context_->step)); }
-  // The one that has begun has failed: the next one repeats it.
+  // The update that has begun has failed: the next one repeats it.
   void AbandonUpdate() noexcept {
     updates_.Abandon(context_->step);
     unreduced_.AbandonUpdate(context_->step);
   }
   void EndUpdate() noexcept { unreduced_.EndUpdate(context_->step); }
   Observation At(SiteKind kind) const noexcept { return {site(kind), 0, kNoElement, updates_.Current(context_->step)}; }
-  // At the entry of the optimizer's step: enqueues what the last pass before it has left.
+  // At the beginning of the optimizer's step: enqueues the record that the last pass before it has left.
   void CatchUp(Recorder& recorder);
-  // The same at the end of a step in which nothing has updated it.
+  // The same at the end of a step without an update.
   void EndStep(Recorder& recorder);
-  // The gradient, or nothing.
+  // The gradient, or an empty reference.
   Ref Gradient() const;
 
  private:
@@ -80,7 +80,7 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
 // Defined with the bindings: the Python callable of OnAccumulated.
 Ref MakeCallable(std::shared_ptr<ParameterTap> tap);
 
-// Gathers tensors of parameters: those that the recorder measures, and those that are measured on their device.
+// Gathers tensors of parameters: those that the recorder measures, and those that torch measures on their device.
 class ParameterBatch {
  public:
   explicit ParameterBatch(Context* context) : context_(context) {}
@@ -96,23 +96,23 @@ class ParameterBatch {
   std::vector<Ref> kept_late_;  // their tensors
 };
 
-// Where the tensors of parameters are, as the framework keeps them: mappings from a parameter, None where it has no
-// such tensor. Borrowed for one call.
+// The framework's tensors of parameters: mappings from a parameter, None if it has no such tensor. Borrowed for one
+// call.
 struct ParameterSources {
-  PyObject* state = nullptr;    // to a mapping with exp_avg and exp_avg_sq; None: there are none at all
-  PyObject* reduced = nullptr;  // to the reduced gradient, or None for all: as the parameter has it
-  PyObject* weights = nullptr;  // to the weight, or None for all: the parameter itself
-  bool is_reduced = true;       // false: nobody knows whether gradients are reduced; they give no rows
-  bool continues = false;       // the update has been read already, without its reduced gradients
+  PyObject* state = nullptr;    // to a mapping with exp_avg and exp_avg_sq; None: no moments
+  PyObject* reduced = nullptr;  // to the reduced gradient; None for all: the parameter's own
+  PyObject* weights = nullptr;  // to the weight; None for all: the parameter itself
+  bool is_reduced = true;       // false: unknown whether gradients are reduced; they have no rows
+  bool continues = false;       // the update was read already, without its reduced gradients
 };
 
-// The parameters of one optimizer; with the first, those of none as well.
+// The parameters of one optimizer; the first one includes those without an optimizer.
 class ParameterGroup {
  public:
   explicit ParameterGroup(std::shared_ptr<Context> context) : context_(std::move(context)), batch_(context_.get()) {}
 
   void Add(std::shared_ptr<ParameterTap> tap) { taps_.push_back(std::move(tap)); }
-  // Returns how many parameters have no moments although they are wanted.
+  // Returns the number of parameters whose moments are wanted but missing.
   int BeforeUpdate(const ParameterSources& sources) noexcept;
   void AfterUpdate(const ParameterSources& sources) noexcept;
   void AbandonUpdate() noexcept;

@@ -1,4 +1,4 @@
-// An owned reference to a Python object that may be nothing, and calls that never leave an error set: hooks must not
+// An owned reference to a Python object, or an empty one, and calls that never leave an error set: hooks must not
 // raise.
 #pragma once
 
@@ -11,14 +11,14 @@ extern "C" int PyObject_GetOptionalAttr(PyObject*, PyObject*, PyObject**) __attr
 
 namespace stepwatch::python {
 
-// Clears the error that is set, if any. What is no Exception, such as the KeyboardInterrupt of a signal that came while
-// torch ran for us, is the trainer's: it is raised again where the main thread goes on.
+// Clears the error that is set, if any. An error that is not an Exception, such as the KeyboardInterrupt of a signal
+// during a call to torch, is for the trainer: it is raised again when the main thread continues.
 void ClearError();
 
 class Ref : public nanobind::object {
  public:
   Ref() = default;
-  // Takes over a new reference; null is nothing.
+  // Takes ownership of a new reference; null makes an empty one.
   explicit Ref(PyObject* owned) : nanobind::object(owned, nanobind::detail::steal_t()) {}
   static Ref Borrow(PyObject* object) {
     Py_XINCREF(object);
@@ -26,7 +26,7 @@ class Ref : public nanobind::object {
   }
 };
 
-// A name made once: looking an attribute up by a C string makes a Python string each time.
+// A name made once: an attribute look-up by a C string makes a Python string each time.
 class Name {
  public:
   explicit Name(const char* text) : text_(PyUnicode_InternFromString(text)) {}
@@ -36,7 +36,8 @@ class Name {
   Ref text_;
 };
 
-// The attribute, or nothing; no error is left set, and none is made for one that is not there where Python can do so.
+// The attribute, or an empty reference; leaves no error set, and creates none for a missing attribute where Python can
+// avoid that.
 inline Ref Attribute(PyObject* object, const Name& name) {
   PyObject* found = nullptr;
 #if defined(Py_LIMITED_API)
@@ -55,8 +56,8 @@ inline Ref Attribute(PyObject* object, const Name& name) {
   return Ref(found);
 }
 
-// Returns the attribute that the object itself holds, or nothing. Its class, whose `__getattr__` may be written in
-// Python, is not asked.
+// Returns the attribute that the object itself holds, or an empty reference. Does not call its class, whose
+// `__getattr__` may be written in Python.
 inline Ref OwnAttribute(PyObject* object, const Name& name) {
   const Ref own(PyObject_GenericGetDict(object, nullptr));
   PyObject* const found = own ? PyDict_GetItemWithError(own.ptr(), name.ptr()) : nullptr;
@@ -64,14 +65,14 @@ inline Ref OwnAttribute(PyObject* object, const Name& name) {
   return Ref::Borrow(found);
 }
 
-// The attribute, or nothing; no error is left set.
+// The attribute, or an empty reference; leaves no error set.
 inline Ref Attribute(PyObject* object, const char* name) {
   Ref found(PyObject_GetAttrString(object, name));
   if (!found) ClearError();
   return found;
 }
 
-// The result of a method with one argument, or nothing; no error is left set.
+// The result of a method with one argument, or an empty reference; leaves no error set.
 inline Ref CallMethod(PyObject* object, const Name& name, PyObject* argument) {
   PyObject* const args[] = {object, argument};
   Ref found(PyObject_VectorcallMethod(name.ptr(), args, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
@@ -79,7 +80,7 @@ inline Ref CallMethod(PyObject* object, const Name& name, PyObject* argument) {
   return found;
 }
 
-// The result of a method without arguments, or nothing; no error is left set.
+// The result of a method without arguments, or an empty reference; leaves no error set.
 inline Ref CallMethod(PyObject* object, const Name& name) {
   Ref found(PyObject_VectorcallMethod(name.ptr(), &object, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   if (!found) ClearError();

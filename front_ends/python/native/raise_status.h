@@ -9,7 +9,7 @@
 
 namespace stepwatch::python {
 
-// A path in the form that Python has for those that are no text, with surrogates in the place of bytes.
+// A path in the form that Python uses for non-text paths, with surrogates in place of bytes.
 inline nanobind::object PathText(const std::string& path) {
   return nanobind::steal(PyUnicode_DecodeUTF8(path.data(), static_cast<Py_ssize_t>(path.size()), "surrogateescape"));
 }

@@ -6,7 +6,7 @@
 namespace stepwatch::python {
 namespace {
 
-// Returns what a weak reference leads to, or nothing.
+// Returns the object of a weak reference, or an empty reference.
 Ref Target(const Ref& reference) {
   Ref target(PyObject_CallNoArgs(reference.ptr()));
   if (!target) ClearError();
@@ -26,7 +26,7 @@ void ReturnedLeaf::OnGradient(PyObject* gradient) noexcept {
   }
 }
 
-// Forgets those that are gone, too: another tensor may have their address.
+// Also removes destroyed leaves: another tensor may have their address.
 ReturnedLeaves::Watched* ReturnedLeaves::Find(PyObject* leaf) {
   std::erase_if(watched_, [](const Watched& each) { return !Target(each.leaf); });
   const auto found =

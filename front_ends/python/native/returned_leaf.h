@@ -1,5 +1,5 @@
-// The gradient of a leaf of the graph that a module returns as it is: a bias that somebody else adds, the input of a
-// pipeline's stage that hands it on.
+// The gradient of a leaf of the graph that a module returns unchanged: a bias that another module adds, or the input
+// that a pipeline stage passes on.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace stepwatch::python {
 
-// Waits for the gradient of one leaf. A hook on a leaf lives on when a graph is gone, and does not say which call it is
-// called for: backward passes are taken to come in the order of their forward passes, and the gradient to be that of
-// all calls of one micro-batch.
+// Waits for the gradient of one leaf. A hook on a leaf outlives the graph, and does not identify its call: backward
+// passes are assumed to come in the order of their forward passes, and the gradient to be that of all calls of one
+// micro-batch.
 class ReturnedLeaf {
  public:
   void Expect(GradientPlace place) { waiting_.push_back(std::move(place)); }
-  // The step is over: what has not come by now has no row.
+  // The step is over: gradients that have not come have no row.
   void Forget() { waiting_.clear(); }
   // Called by the hook, on an autograd thread.
   void OnGradient(PyObject* gradient) noexcept;
@@ -28,14 +28,14 @@ class ReturnedLeaf {
   std::deque<GradientPlace> waiting_;
 };
 
-// Those of one module. A hook stays on a parameter until `Clear`, so that it is hung once; any other leaf may be
-// somebody's for ever, or nobody's when the step is over: its hook comes off then.
+// The leaves of one module. A hook stays on a parameter until `Clear`, so that it is added once; the lifetime of any
+// other leaf is unknown, so its hook is removed when the step is over.
 class ReturnedLeaves {
  public:
-  // `leaf` is what stands in this place.
+  // `leaf` is the output at this place.
   void Watch(PyObject* leaf, bool is_parameter, GradientPlace place);
   void EndStep() noexcept;
-  // Takes the hooks off.
+  // Removes the hooks.
   void Clear() noexcept;
 
  private:

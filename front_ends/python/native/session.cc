@@ -10,7 +10,7 @@
 namespace stepwatch::python {
 namespace {
 
-// For a call that waits for threads of ours.
+// For a call that waits for threads of Stepwatch.
 template <class F>
 auto WithoutGil(const F& f) {
   const nanobind::gil_scoped_release released;
@@ -29,7 +29,7 @@ Session::Session(PyObject* torch, Options options, bool main_grad, std::function
 }
 
 Session::~Session() {
-  on_swap_ = nullptr;  // whom it told may be gone
+  on_swap_ = nullptr;  // the receiver of its messages may be destroyed
   (void)Close(std::chrono::seconds(5));
 }
 
@@ -48,7 +48,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
                        std::vector<std::string> operators, std::function<void()> on_swap) {
   ++context_->generation;
   on_swap_ = std::move(on_swap);
-  // Their hooks may have been moved to where no handle takes them off.
+  // Their hooks may have been moved to a place where no handle removes them.
   for (const auto& tap : modules_) tap->Detach();
   modules_.clear();
   DetachParameters();
@@ -80,7 +80,7 @@ Status Session::Attach(std::vector<ModuleEntry> modules, const std::vector<Found
     if (!kept_ || PyList_Append(kept_.ptr(), found.tensor) != 0) throw nanobind::python_error();
     parameters_.push_back(std::make_shared<ParameterTap>(context_, found.tensor, main_grad_));
     counts_reduced_.push_back(found.counts_reduced);
-    // Parameters that no optimizer lists (it may have copies of its own, or train a part only) are read with the first.
+    // Parameters that no optimizer lists (it may have copies of its own, or train only some) are read with the first.
     groups_[static_cast<size_t>(std::max(found.optimizer, 0))]->Add(parameters_.back());
   }
   index.modules = std::move(modules);
@@ -99,7 +99,7 @@ void Session::DetachParameters() {
   kept_ = Ref();
 }
 
-// The core calls this in the thread that attaches, ends a step or closes; the first has given the GIL away.
+// The core calls this on the thread that attaches, ends a step or closes; Attach has released the GIL.
 void Session::Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept {
   const nanobind::gil_scoped_acquire acquired;
   Guarded(*context_, "swapping hooks", [&] {
@@ -133,7 +133,7 @@ void Session::TellSwap() {
   try {
     on_swap_();
   } catch (nanobind::python_error& error) {
-    error.restore();  // as an error of Python's, which may be the trainer's own interrupt
+    error.restore();  // as a Python error, which may be an interrupt for the trainer
   }
 }
 
@@ -165,7 +165,7 @@ void Session::SetSites(const RecordLayout& layout) {
 void Session::ListWanted() {
   wanted_ = {};
   const bool all = context_->structure != nullptr;
-  std::set<int> chunks;  // of which a module is wanted
+  std::set<int> chunks;  // chunks with a wanted module
   for (const auto& tap : modules_)
     if (tap->sites().any()) chunks.insert(tap->chunk());
   for (const auto& [kind, module] : extras_.features())
@@ -197,7 +197,7 @@ std::pair<std::vector<size_t>, std::vector<size_t>> Session::CalledAndUncalled()
   return found;
 }
 
-// Sites of a group have an interval of their own: they may not have been asked for yet.
+// Sites of a group have an interval of their own: they may not have been due yet.
 std::vector<KindYield> Session::Yield() const {
   std::vector<KindYield> kinds;
   for (int i = 0; i < kSiteKindCount; ++i) {
@@ -229,7 +229,7 @@ void Session::EndStep() {
     monitor_->EndStep();
     return;
   }
-  // The boundary may wait for the decision of a job, which a Python thread brings.
+  // The boundary may wait for a decision of the ranks, which a Python thread delivers.
   WithoutGil([&] { monitor_->EndStep(); });
 }
 
@@ -249,7 +249,7 @@ bool Session::PublishStructure() {
   monitor_->PublishStructure(context_->structure->Modules());
   context_->structure.reset();
   TellSwap();
-  // The loop does one thing after the other: when it has looked at the config, it has written the structure.
+  // The loop works in order: after the look at the config it has written the structure.
   (void)Refresh(std::chrono::seconds(5));
   return true;
 }
@@ -307,7 +307,7 @@ void Session::ReportSignal(int number) {
   if (monitor_ != nullptr) monitor_->ReportSignal(number);
 }
 
-// Both wait for a lock that the control socket may hold for a moment.
+// Both wait for a lock that the control socket may hold briefly.
 void Session::ReportException(const ExceptionReport& exception) {
   if (monitor_ != nullptr) WithoutGil([&] { monitor_->ReportException(exception); });
 }

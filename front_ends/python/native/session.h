@@ -19,7 +19,7 @@
 
 namespace stepwatch::python {
 
-// One parameter as the front end found it.
+// One parameter as the front end lists it.
 struct FoundParameter {
   int chunk = 0;
   std::string name;
@@ -30,38 +30,37 @@ struct FoundParameter {
   std::optional<std::string> as_written;
 };
 
-// Which hooks a plan wants; indices of what was handed to Attach.
+// The hooks that a plan wants, as indices of the lists passed to Attach.
 struct WantedHooks {
   std::vector<size_t> modules;
-  std::vector<size_t> gradients;  // parameters whose un-reduced gradient is wanted
+  std::vector<size_t> gradients;  // parameters with a wanted un-reduced gradient
 };
 
-// The parameters of which a plan wants one kind, by what has come of them.
+// The parameters with one wanted kind, by result.
 struct KindYield {
   SiteKind kind;
   std::vector<size_t> seen;
-  std::vector<size_t> empty;   // of which this rank has no element
-  std::vector<size_t> silent;  // no row, nobody knows why
+  std::vector<size_t> empty;   // no element on this rank
+  std::vector<size_t> silent;  // no row, for an unknown reason
 };
 
-// Calls that wait for another thread give the GIL away; none of those threads ever takes it. Used from Python's threads
-// alone.
+// Calls that wait for another thread release the GIL; those threads never acquire it. Called from Python threads only.
 class Session final : public HookTable {
  public:
-  // `torch`: the module. `on_event` is called on threads without the GIL.
+  // `torch`: the torch module. `on_event` is called on threads without the GIL.
   Session(PyObject* torch, Options options, bool main_grad, std::function<void(const Event&)> on_event);
   ~Session() override;
 
   // Starts the core's monitor: its errors are those of Monitor::Create.
   Status Start();
-  // `on_swap` is called without arguments whenever the wanted hooks have changed, inside of Attach, EndStep and Close.
+  // `on_swap` is called without arguments whenever the wanted hooks have changed, inside Attach, EndStep and Close.
   Status Attach(std::vector<ModuleEntry> modules, const std::vector<FoundParameter>& parameters, int optimizers,
                 std::vector<std::string> operators, std::function<void()> on_swap);
 
   const WantedHooks& wanted() const { return wanted_; }
   std::shared_ptr<ModuleTap> module(size_t index) const { return modules_.at(index); }
   std::shared_ptr<ParameterTap> parameter(size_t index) const { return parameters_.at(index); }
-  // The requests of the plan in force beside hooks.
+  // Requests of the plan in force, other than hooks.
   const FrontEndRequests& requests() const { return requests_; }
   // Its statistics, by name; empty without a plan.
   const std::vector<std::string>& ops() const { return ops_; }
@@ -72,20 +71,20 @@ class Session final : public HookTable {
   int BeforeUpdate(int optimizer, const ParameterSources& sources);
   void AfterUpdate(int optimizer, const ParameterSources& sources);
   void AbandonUpdate(int optimizer);
-  // What each kind of parameter rows has given since the plan came into force.
+  // The results of each kind of parameter rows since the plan came into force.
   std::vector<KindYield> Yield() const;
-  // Of the modules that have rows to give, those that were called in training since then, and the others.
+  // The modules with rows that were called in training since then, and the others.
   std::pair<std::vector<size_t>, std::vector<size_t>> CalledAndUncalled() const;
-  // Hooks see nothing while this is true: a framework runs modules on memory that is no data.
+  // While true, hooks ignore their calls: a framework runs modules on memory without data.
   void Pause(bool paused) { context_->is_paused = paused; }
   void EndStep();
-  // Ends a step in which nothing is collected; true if nothing is to be hung or taken off for the next one either.
+  // Ends a step that is not collected; true if no hook needs to be added or removed for the next step.
   bool PassStep();
   const Names& names() const { return context_->names; }
   void BeginMicroBatch() { context_->marks.Add(context_->step); }
 
-  // print_struct: hands over what was seen, once, and waits until the file is there. False if none is wanted, or
-  // nothing was seen.
+  // print_struct: passes the observed structure on, once, and waits until the file is written. False if no structure is
+  // requested or none was observed.
   bool PublishStructure();
   void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);
   Status Amend(const Amendment& amendment);
@@ -93,7 +92,7 @@ class Session final : public HookTable {
   bool Flush(std::chrono::milliseconds timeout);
   MonitorStatus GetStatus() const;
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout);
-  // What the training loop says of itself, to Monitor's functions of these names. Nothing after Close.
+  // Reports of the training loop, passed to Monitor's functions of these names. Ignored after Close.
   void Report(const std::vector<std::pair<std::string, double>>& numbers, int64_t step);
   PhaseMark SetPhase(Phase phase, std::chrono::milliseconds expires);
   void RestorePhase(PhaseMark phase);
@@ -108,8 +107,7 @@ class Session final : public HookTable {
   // Taps and hooks do nothing afterwards. Safe to call twice.
   Status Close(std::chrono::milliseconds timeout);
 
-  // The parameters, which belong to the session and not to their taps, so that the garbage collector sees who holds
-  // them.
+  // The parameters, which the session owns and not the taps, so that the garbage collector can see the owner.
   PyObject* kept() const { return kept_.ptr(); }
   void DetachParameters();
 

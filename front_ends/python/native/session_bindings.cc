@@ -1,4 +1,4 @@
-// The native monitor as a Python class, and what it says as Python values.
+// The native monitor as a Python class, and its results as Python values.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
@@ -134,7 +134,7 @@ void ObserveUpdates(Session& session, const std::vector<UpdateTuple>& counted) {
   session.extras().ObserveUpdates(updates);
 }
 
-// With the name as the user wrote it, or None.
+// With the name in the user's code, or None.
 using ModuleTuple = std::tuple<int, std::string, std::string, bool, std::optional<std::string>>;
 using ParameterTuple = std::tuple<int, std::string, nb::object, bool, bool, int, std::optional<std::string>>;
 
@@ -176,7 +176,7 @@ std::unique_ptr<Session> MakeSession(nb::module_ torch, const nb::bytes& config_
   return session;
 }
 
-// (numel, shape, strides, dtype, address), or the sentence that says why it cannot be measured.
+// (numel, shape, strides, dtype, address), or the reason why it cannot be measured.
 nb::object ViewOf(nb::module_ torch, nb::handle tensor, bool by_attributes) {
   TensorReader reader(torch.ptr());
   const SeenTensor seen = by_attributes ? reader.ReadAttributes(tensor.ptr()) : reader.Read(tensor.ptr());
@@ -190,7 +190,7 @@ nb::object ViewOf(nb::module_ torch, nb::handle tensor, bool by_attributes) {
                         reinterpret_cast<uintptr_t>(seen.view.data));
 }
 
-// For the garbage collector: a monitor that nobody closes goes with its model and optimizer.
+// For the garbage collector: a monitor that is never closed is freed with its model and optimizer.
 int Traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (nb::inst_ready(self)) Py_VISIT(nb::inst_ptr<Session>(self)->kept());
@@ -205,7 +205,7 @@ int Clear(PyObject* self) {
 PyType_Slot session_slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(&Traverse)}, {Py_tp_clear, reinterpret_cast<void*>(&Clear)}, {0, nullptr}};
 
-// Takes any text, even lone surrogates, which no file can hold.
+// Accepts any text, even lone surrogates, which no file can hold.
 std::string Printable(const nb::str& text) {
   const Ref bytes(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
   if (!bytes) throw nb::python_error();

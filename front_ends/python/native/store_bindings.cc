@@ -1,5 +1,5 @@
-// The job's store, as the monitor asks for it and Python threads answer: they take requests, so that the monitor's own
-// threads never take the GIL.
+// The job's store as a queue of requests that Python threads answer, so that the monitor's own threads never acquire
+// the GIL.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -24,7 +24,7 @@ void BindStore(nb::module_& m);
 
 namespace {
 
-// A request that has been taken. One that nobody answers is answered as failed when it is destroyed.
+// A request that a Python thread has fetched. If it is destroyed without an answer, it is answered as failed.
 class TakenRequest {
  public:
   explicit TakenRequest(StoreQueue::Request request) : request_(std::move(request)) {}
@@ -44,7 +44,7 @@ class TakenRequest {
 
   void Answer(Store::Answer answer) {
     if (std::exchange(answered_, true)) return;
-    const nb::gil_scoped_release release;  // it may wait for a lock of the monitor's
+    const nb::gil_scoped_release release;  // may wait for a lock of the monitor
     request_.done(std::move(answer));
   }
 

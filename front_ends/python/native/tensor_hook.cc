@@ -20,7 +20,7 @@ void TensorHooks::Hang(const Names& names, PyObject* tensor, PyObject* hook) con
   if (!HangDirectly(names, tensor, hook)) (void)CallMethod(tensor, names.register_hook, hook);
 }
 
-// A tensor without hooks gets a dict of its own, which its graph node is told of; others know their dict already.
+// A tensor without hooks gets a new dict, which its graph node must get too; others have registered theirs already.
 bool TensorHooks::HangDirectly(const Names& names, PyObject* tensor, PyObject* hook) const {
   if (reinterpret_cast<PyObject*>(Py_TYPE(tensor)) != tensor_type_.ptr() || !ordered_dict_) return false;
   Ref hooks = Attribute(tensor, names.backward_hooks);
@@ -41,7 +41,7 @@ bool TensorHooks::HangDirectly(const Names& names, PyObject* tensor, PyObject* h
       return false;
     }
   }
-  // Keys are anything that is different for each hook; torch's are numbers.
+  // Keys need only differ for each hook; torch's are numbers.
   const bool hangs = PyObject_SetItem(hooks.ptr(), hook, hook) == 0;
   ClearError();
   return hangs;

@@ -6,14 +6,14 @@
 
 namespace stepwatch::python {
 
-// Hangs hooks on tensors of a graph, never to take them off. With the GIL held.
+// Adds hooks to tensors of a graph; they are never removed. With the GIL held.
 class TensorHooks {
  public:
   explicit TensorHooks(PyObject* torch);
 
   bool IsParameter(PyObject* tensor) const;
-  // `tensor` needs a gradient; `hook` is called with it. Does what `Tensor.register_hook` does, which is written in
-  // Python and makes a handle beside it; where a tensor is of another kind, or torch's insides are, that one is called.
+  // `tensor` needs a gradient; `hook` is called with it. Does the work of `Tensor.register_hook`, which is written in
+  // Python and makes a handle besides; falls back to it if the tensor is of another kind, or torch's internals differ.
   void Hang(const Names& names, PyObject* tensor, PyObject* hook) const;
 
  private:
@@ -21,7 +21,7 @@ class TensorHooks {
 
   Ref tensor_type_;
   Ref parameter_type_;
-  Ref ordered_dict_;  // torch's handles need what a plain dict has not: weak references
+  Ref ordered_dict_;  // torch's handles need weak references, which a plain dict lacks
 };
 
 }  // namespace stepwatch::python

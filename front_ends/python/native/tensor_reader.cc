@@ -7,7 +7,7 @@
 
 namespace stepwatch::python {
 
-// The parts of DLPack 1.x (dlpack.h) that are read here; the layouts are fixed by its ABI.
+// The parts of DLPack 1.x (dlpack.h) that are read here; its ABI fixes the layouts.
 namespace {
 
 struct DlDevice {
@@ -93,9 +93,9 @@ const char* ProblemOf(const TensorView& view) {
   return nullptr;
 }
 
-// Where the storage has no memory (of a fake tensor, of a wrapper such as DTensor, released) torch gives the bare
-// offset as the address: no error, and not null. The memory of small programs begins lower than the largest offset, so
-// an address is looked at only below this bound, and then compared.
+// If the storage has no memory (of a fake tensor, of a wrapper such as DTensor, released) torch returns the bare offset
+// as the address: no error, and not null. The memory of small programs begins below the largest offset, so an address
+// is checked only below this bound, and then compared.
 constexpr uintptr_t kOffsetsBelow = uintptr_t{1} << 40;
 
 void ClearBareOffset(PyObject* tensor, TensorView* view) {
@@ -146,7 +146,7 @@ bool TensorReader::IsTensor(PyObject* object) const {
   return PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject*>(tensor_type_)) != 0;
 }
 
-// Subclasses inherit the table, so that one entry a type is right.
+// Subclasses inherit the table, so one entry per type is correct.
 const ExchangeTable* TensorReader::TableOf(PyObject* tensor) {
   PyTypeObject* const type = Py_TYPE(tensor);
   for (const KnownType& known : known_)
@@ -210,7 +210,7 @@ SeenTensor TensorReader::Read(PyObject* tensor) {
   return Checked(seen);
 }
 
-// The tensor with the memory of one that has none of its own, held by it; or nothing.
+// The tensor that holds the memory of one without memory of its own, or an empty reference.
 Ref TensorReader::Inside(PyObject* tensor) const {
   const auto is_inside = [&](const Ref& other) {
     return other && Py_TYPE(other.ptr()) != Py_TYPE(tensor) && IsTensor(other.ptr());
@@ -257,7 +257,7 @@ bool IsHip(PyObject* torch) {
   return hip && hip.ptr() != Py_None;
 }
 
-// Returns false if the memory is not the processor's nor CUDA's, or the stream of a CUDA device cannot be found.
+// Returns false if the memory belongs neither to the CPU nor to CUDA, or the stream of a CUDA device cannot be found.
 bool SetDevice(PyObject* torch, PyObject* tensor, TensorView* view) {
   if (IsTrue(Attribute(tensor, "is_cpu"))) return true;
   if (!IsTrue(Attribute(tensor, "is_cuda")) || IsHip(torch)) return false;
@@ -312,7 +312,7 @@ std::string DeviceTypeOf(PyObject* tensor) {
 
 }  // namespace
 
-// A storage that was released. A backend that is written in Python has none, and tensors of a class of its own.
+// True if the storage was released. Backends written in Python have no storage, and neither do some tensor subclasses.
 bool TensorReader::IsReleased(PyObject* tensor) const {
   const auto* const type = reinterpret_cast<const PyObject*>(Py_TYPE(tensor));
   if (type != tensor_type_ && type != parameter_type_.ptr()) return false;

@@ -1,4 +1,4 @@
-// A Python tensor as the monitor sees it: address, shape, dtype, device; without linking torch.
+// A Python tensor as a TensorView: address, shape, dtype, device; without linking torch.
 #pragma once
 
 #include <Python.h>
@@ -16,29 +16,30 @@ struct ExchangeTable;
 
 struct SeenTensor {
   TensorView view;
-  const char* problem = nullptr;  // why it cannot be measured; the view's dtype is then kOther
+  const char* problem = nullptr;  // the reason why it cannot be measured; the view's dtype is then kOther
 };
 
 inline bool IsElsewhere(const TensorView& view) {
   return view.device.kind == kElsewhere.kind && view.device.index == kElsewhere.index;
 }
 
-// All calls with the GIL held; no call leaves a Python error set. The view is borrowed: it holds as long as the tensor.
-// Of a tensor on a device whose memory is not ours to read (kElsewhere) it has dtype and shape alone.
+// All calls with the GIL held; no call leaves a Python error set. The view is borrowed: it is valid as long as the
+// tensor. For a tensor on a device whose memory cannot be read here (kElsewhere) it has dtype and shape only.
 class TensorReader {
  public:
-  // `torch`: the module. Its version decides nothing: what its tensors offer does.
+  // `torch`: the torch module. Features are detected by the attributes of its tensors, not by its version.
   explicit TensorReader(PyObject* torch);
   ~TensorReader();
   TensorReader(const TensorReader&) = delete;
   TensorReader& operator=(const TensorReader&) = delete;
 
   bool IsTensor(PyObject* object) const;
-  // `tensor` is one. A DTensor is read as its local shard, the result of an asynchronous collective when it is there.
+  // `tensor` is a tensor. A DTensor is read as its local shard, the result of an asynchronous collective once it is
+  // complete.
   SeenTensor Read(PyObject* tensor);
-  // The same by attributes alone, as torch before 2.10 needs it.
+  // The same by attributes alone, for torch before 2.10.
   SeenTensor ReadAttributes(PyObject* tensor);
-  // The values of a sparse tensor (COO), each index once; nothing for any other tensor.
+  // The values of a sparse tensor (COO), each index once; an empty reference for any other tensor.
   Ref SparseValues(PyObject* tensor) const;
   // "torch.float32" for anything with a dtype, measurable or not; shape as in a Python tuple: "size=(5, 4), dtype=…".
   std::string Describe(PyObject* tensor) const;
@@ -59,7 +60,7 @@ class TensorReader {
   PyObject* strided_;          // torch.strided, strong
   Ref parameter_type_;         // torch.nn.Parameter
   PyObject* dtypes_[12] = {};  // torch.float64 …, in the order of DType; null where torch lacks one
-  // The types met last, mostly torch.Tensor and Parameter.
+  // The types seen last, mostly torch.Tensor and Parameter.
   struct KnownType {
     PyTypeObject* type = nullptr;  // strong
     const ExchangeTable* table = nullptr;

@@ -14,10 +14,10 @@ namespace {
 
 constexpr int kDepthMax = 8;
 constexpr size_t kElementsMax = kNoElement;
-// Bounds the walk of one call: containers that hold each other look like a tree without end.
+// Limits the walk of one call: containers that contain each other look like an endless tree.
 constexpr int kContainersMax = 1 << 16;
 
-// Calls `visit` with each value of a container, held meanwhile.
+// Calls `visit` with each value of a container, which is held meanwhile.
 template <class Visit>
 void ForEachValue(PyObject* container, const Visit& visit) {
   if (PyTuple_Check(container)) {
@@ -45,7 +45,7 @@ class Collector {
  public:
   explicit Collector(const TensorReader& reader) : reader_(reader) {}
 
-  // `by_position`: what is no tensor takes a number as well, and gives an element unless it is a container.
+  // `by_position`: a value that is not a tensor is numbered too, and is an element unless it is a container.
   void AddTopLevel(const Ref& value, bool by_position) {
     if (next_ >= kElementsMax) return;
     if (reader_.IsTensor(value.ptr())) {

@@ -1,4 +1,4 @@
-// The tensors among the arguments or in the result of a call, and the numbers that their rows carry.
+// The tensors among the arguments or in the result of a call, and their numbers in rows.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,28 @@
 namespace stepwatch::python {
 
 struct FoundTensor {
-  Ref tensor;            // held: a container may be changed meanwhile, or make its values when it is asked
+  Ref tensor;            // held: a container may be changed meanwhile, or create its values on access
   uint16_t element = 0;  // kNoElement: the only one
 
-  // False: an element that is no tensor, which still gives a row of nan.
+  // False: an element that is not a tensor, which still has a row of nan.
   bool is_tensor() const { return tensor.ptr() != nullptr; }
 };
 
-// Tensors among the positional arguments, then the keyword values, numbered densely; then those inside of tuples,
-// lists, dicts and dataclasses among them, in the order in which they lie there. `kwargs` may be null. Of containers
-// that hold each other without end a part is seen.
+// Tensors among the positional arguments, then the keyword values, numbered consecutively; then those inside tuples,
+// lists, dicts and dataclasses among them, in their order there. `kwargs` may be null. Containers that contain each
+// other are visited only in part.
 std::vector<FoundTensor> TensorsInArguments(const TensorReader& reader, PyObject* args, PyObject* kwargs);
 
-// Whether tensors inside of an object have rows: a tuple, list, dict or dataclass.
+// True if tensors inside an object have rows: a tuple, list, dict or dataclass.
 bool IsContainer(PyObject* object);
-// The tensors inside of a container, numbered from 0.
+// The tensors inside a container, numbered from 0.
 std::vector<FoundTensor> TensorsInside(const TensorReader& reader, PyObject* container);
 
 // A tensor is the only element. Elements of a tuple or list are numbered by position, those of a dict or dataclass
-// densely; tensors that lie deeper follow on.
+// consecutively; more deeply nested tensors follow.
 std::vector<FoundTensor> TensorsInResult(const TensorReader& reader, PyObject* result);
 
-// "tensor", "tuple[2]", "list[3]", "<class 'NoneType'>": what module_struct.json calls the result.
+// "tensor", "tuple[2]", "list[3]", "<class 'NoneType'>": the description of the result in module_struct.json.
 std::string KindOfResult(const TensorReader& reader, PyObject* result);
 
 }  // namespace stepwatch::python

@@ -1,5 +1,5 @@
-// Torch loads its OpenMP library for the whole process, so that its functions are found by name; linking one here would
-// bring a second library with a second pool of threads. GNU's entry points are also those of LLVM's and Intel's.
+// Torch loads its OpenMP library for the whole process, so its functions can be looked up by name; linking one here
+// would load a second library with a second pool of threads. LLVM's and Intel's libraries also have GNU's entry points.
 #include "front_ends/python/native/torch_parallel_for.h"
 
 #include <dlfcn.h>

@@ -33,7 +33,7 @@ void ExceptionDetector::OnRestart() {
   followed_.clear();
 }
 
-// A fault that is caught and comes back at once is one that lasts.
+// A fault that is caught and returns at once is a lasting fault.
 bool ExceptionDetector::IsAgain(const Line& line, const ExceptionEvent& exception, double now) const {
   return line.rank == first_->rank && now - first_->again_at <= kAgainSeconds &&
          first_->fingerprint == FingerprintOf(exception);
@@ -61,7 +61,7 @@ void ExceptionDetector::OnEvent(const RunState& run, const Line& line, double no
   const bool is_cause = !is_cascade || words.are_of_child;
   const bool was_only_cascade =
       first_ && first_->is_cascade && !first_->is_of_child && is_cause && now - first_->at <= kCascadePatience;
-  // Peers of a rank that has failed may wait for as long as their collectives do before they fail.
+  // Peers of a rank that has failed may wait until their collectives time out before they fail.
   const bool trains_on = first_ && run.progress_at() > first_->at + kAgainSeconds;
   if (first_ && !was_only_cascade && (!trains_on || IsAgain(line, *exception, now))) return Follow(line, now, findings);
   First first;

@@ -17,7 +17,7 @@ class ExceptionDetector : public Detector {
     IncidentKind kind = IncidentKind::kException;
     std::optional<int64_t> rank;
     double at = 0;
-    double again_at = 0;  // on this rank, last
+    double again_at = 0;  // on this rank, the last time
     int64_t times = 1;    // on this rank
     std::string fingerprint;
     bool is_cascade = false;  // it reports a failure of peers
@@ -32,7 +32,7 @@ class ExceptionDetector : public Detector {
   std::set<int64_t> followed_;
 };
 
-// The same for the same fault on other ranks and at other times: the type, and the message without its numbers.
+// Equal for the same fault on other ranks and at other times: the type, and the message without its numbers.
 std::string FingerprintOf(const ExceptionEvent& exception);
 
 }  // namespace stepwatch::operations

@@ -8,7 +8,8 @@
 namespace stepwatch::operations {
 namespace {
 
-// A peer that fails because another has: the process or exception of another rank is the cause, if it shows in time.
+// A peer that fails because another rank has failed: the process or exception of that rank is the cause, if it is
+// reported in time.
 constexpr std::string_view kPeers[] = {"nccl",
                                        "gloo",
                                        "connection reset",
@@ -32,7 +33,7 @@ constexpr std::string_view kChild[] = {"killed by signal", "exited unexpectedly"
 constexpr std::string_view kMemory[] = {
     "outofmemory", "out of memory", "memoryerror",      "allocate memory", "not enough memory", "insufficient memory",
     "bad_alloc",   "badalloc",      "memoryallocation", "alloc_failed",    "resource_exhausted"};
-// The last is how torchrun reports a request to end.
+// The last one is torchrun's report of a request to end.
 constexpr std::string_view kNoFault[] = {"keyboardinterrupt", "systemexit", "generatorexit", "signalexception"};
 constexpr std::string_view kDevice[] = {"cuda", "cublas", "cudnn", "hip", "gpu", "device"};
 
@@ -48,7 +49,7 @@ bool HasAny(const std::string& text, const std::string_view (&words)[kCount]) {
                      [&](std::string_view word) { return text.find(word) != std::string::npos; });
 }
 
-// "OOM", "oom-kill": alone, not in "BLOOM" or "zoom_oom.bin".
+// Matches "OOM" and "oom-kill" as words, not in "BLOOM" or "zoom_oom.bin".
 bool HasOom(const std::string& text) {
   const auto is_of_word = [](char letter) {
     return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '.' || letter == '/';

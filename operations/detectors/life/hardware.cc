@@ -21,7 +21,7 @@ constexpr double kFirstSampleSeconds = 60;
 // An earlier sample reports a new fault if it comes alone, in training: a sampler reads all GPUs of a host.
 constexpr double kSamplingSeconds = 1.5;
 constexpr int64_t kTrainedAdvances = 10;
-// In which the same fault shows on all GPUs that have it.
+// Time in which the same fault appears on all GPUs that have it.
 constexpr double kSameFaultSeconds = 5;
 constexpr double kHotCelsius = 95;
 constexpr double kHotSeconds = 20;
@@ -50,7 +50,7 @@ void HostMemoryDetector::OnRestart() {
 void HostMemoryDetector::OnEvent(const RunState& run, const Line& line, double now, Findings* findings) {
   const Event& event = std::get<Event>(line.what);
   if (std::holds_alternative<ProcessGoneEvent>(event)) return TakeGone(run, line, now, findings);
-  // The run ends because of it: no process end will name the rank.
+  // The run ends because of it: no end of a process will identify the rank.
   if (std::holds_alternative<EndEvent>(event) && waiting_)
     return findings->Raise(*std::exchange(waiting_, std::nullopt));
   if (const auto* exception = std::get_if<ExceptionEvent>(&event))
@@ -95,7 +95,7 @@ void HostMemoryDetector::TakeCgroup(const HostEvent& host) {
   cgroup_bytes_max_ = host.cgroup_bytes_max;
 }
 
-// Where the kernel ran out of memory, and how much of it there was.
+// The host or cgroup that ran out of memory, and its amount of memory.
 void HostMemoryDetector::DescribeMemory(const HostEvent& host, Evidence* evidence) const {
   const bool is_in_cgroup = host.cgroup_oom_kill.value_or(0) > cgroup_kills_.value_or(0);
   evidence->SetText("where", is_in_cgroup ? "cgroup" : "host");
@@ -126,7 +126,7 @@ void HostMemoryDetector::TakeException(const Line& line, const ExceptionEvent& e
                                        Findings* findings) {
   const ExceptionWords words = WordsOf(exception);
   if (!reported_ || is_named_ || now - killed_at_ > kGoneSeconds || (words.are_of_peers && !words.are_of_child)) return;
-  // The process that went has a name already.
+  // The lost process is already identified.
   if (!waiting_ && !reported_->ranks.empty()) return;
   if (line.rank) reported_->ranks = {*line.rank};
   is_named_ = line.rank.has_value();
@@ -162,9 +162,9 @@ void GpuDetector::OnEvent(const RunState& run, const Line& line, double now, Fin
   first_at_ = now;
 }
 
-// The same of several GPUs at about one time has one cause.
+// The same fault of several GPUs at about the same time has one cause.
 void GpuDetector::Report(Finding finding, const GpuEvent& event, Gpu* gpu, double now, Findings* findings) {
-  // A counter differs from GPU to GPU, a code does not.
+  // Counters differ between GPUs, codes do not.
   const bool is_same = fault_ && fault_->field == event.field && now - fault_->at <= kSameFaultSeconds &&
                        (event.field != "xid" || fault_->value == event.value);
   gpu->well_since[event.field] = RunState::kNever;
@@ -180,7 +180,7 @@ void GpuDetector::Report(Finding finding, const GpuEvent& event, Gpu* gpu, doubl
   findings->Raise(fault_->finding);
 }
 
-// A code that is taken back, or a GPU that is cool again. Counters never fall but at a reset of the GPU.
+// A withdrawn code, or a GPU that has cooled down. Counters only fall at a reset of the GPU.
 void GpuDetector::NoteRecovery(const GpuEvent& event, double now, Gpu* gpu) const {
   const auto found = gpu->well_since.find(event.field);
   if (found == gpu->well_since.end()) return;
@@ -190,7 +190,7 @@ void GpuDetector::NoteRecovery(const GpuEvent& event, double now, Gpu* gpu) cons
 
 void GpuDetector::WatchRecovery(const RunState& run, double now, Findings* findings) {
   const auto& ranks = run.ranks();
-  // The ranks that it has ended are not up again.
+  // The ranks that it has ended have not come back.
   if (std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) { return rank.second.gone; })) return;
   std::set<std::string> well, ill;
   for (auto& [name, gpu] : gpus_) {

@@ -19,16 +19,16 @@ class HostMemoryDetector : public Detector {
   void TakeException(const Line& line, const ExceptionEvent& exception, double now, Findings* findings);
   void TakeGone(const RunState& run, const Line& line, double now, Findings* findings);
 
-  std::map<std::string, double> kills_;  // of a host, as it counts them
+  std::map<std::string, double> kills_;  // of a host, as counted by the host
   double psi_ = 0;
-  // Samples of a cgroup with a limit, before a kill has emptied it.
+  // Samples of a cgroup with a limit, from before a kill has emptied it.
   std::optional<double> cgroup_kills_, cgroup_bytes_, cgroup_bytes_max_;
-  std::optional<int64_t> gone_rank_;  // the first of the last to go
+  std::optional<int64_t> gone_rank_;  // the first rank of the latest losses
   double gone_at_ = 0;
-  std::optional<Finding> waiting_;  // for a process that goes
+  std::optional<Finding> waiting_;  // for a process that is lost
   double killed_at_ = 0;
   std::optional<Finding> reported_;
-  bool is_named_ = false;  // the rank has reported its fate itself
+  bool is_named_ = false;  // the rank has reported its own failure
 };
 
 class GpuDetector : public Detector {
@@ -40,10 +40,10 @@ class GpuDetector : public Detector {
   enum class Judgement : uint8_t { kNone, kIfAlone, kFault };
   struct Gpu {
     std::optional<int64_t> rank;
-    std::map<std::string, double> values;  // by field, as sampled last
+    std::map<std::string, double> values;  // by field, from the last sample
     double hot_since = -1;
     int64_t hot_samples = 0;
-    std::map<std::string, double> well_since;  // by reported field; kNever: it is not well
+    std::map<std::string, double> well_since;  // by reported field; kNever: the fault is present
     std::string reported_key;                  // of the incident that reports them
   };
 
@@ -71,8 +71,8 @@ class GpuDetector : public Detector {
   double first_at_ = 0;
 };
 
-// Whether an Xid is a fault of the hardware or its driver, as NVIDIA's catalogue of Xid errors has it; not one of the
-// program, nor one that needs no action.
+// True if an Xid is a fault of the hardware or its driver according to NVIDIA's catalogue of Xid errors; false for
+// faults of the program and for codes that need no action.
 bool IsHardwareXid(int64_t code);
 
 }  // namespace stepwatch::operations

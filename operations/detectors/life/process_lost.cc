@@ -8,18 +8,18 @@
 namespace stepwatch::operations {
 namespace {
 
-// Waits for a better explanation: a sample of the host says why, and comes later, unless the reporter of the end has
-// sampled the host before.
+// Waits for a better explanation: a sample of the host contains the reason, and comes later, unless the reporter of the
+// end has sampled the host before.
 constexpr double kPatience = 0.9;
 constexpr double kPatienceLonger = 2.4;  // for a sample of the host, or a signal
 constexpr double kSameMomentSeconds = 0.05;
 // In which the processes of a host go that is lost. Those of a world that goes as a whole follow the first.
 constexpr double kHostSeconds = 1;
-// In which word of processes of before a restart still comes.
+// Time in which the processes of a lost host end. If the whole world is lost, they follow the first one.
 constexpr double kOldSeconds = 5;
 constexpr double kWithoutSeconds = 10;
 constexpr size_t kFailedMax = 1 << 17;
-constexpr double kFailedSeconds = 30;  // in which a process ends after an exception
+constexpr double kFailedSeconds = 30;  // Time in which reports of processes from before a restart still arrive.
 constexpr double kSignalledEndSeconds = 600;
 constexpr double kPressurePercent = 40;
 constexpr double kPressureSeconds = 20;
@@ -88,7 +88,7 @@ void ProcessLostDetector::TakeGone(const RunState& run, const Line& line, double
   gone.is_sampled = sampled_at_ >= 0 && now - sampled_at_ <= kSameMomentSeconds;
   const auto is_same = [&](const Gone& other) { return other.rank == gone.rank && gone.rank >= 0; };
   if (std::any_of(gone_.begin(), gone_.end(), is_same)) return;
-  // Those that are left have trained on without the others: this is another fault.
+  // The remaining ranks have trained on without the others: this is another fault.
   if (is_raised_ && !gone_.empty() && run.progress_at() > gone_.back().at + kWithoutSeconds) {
     gone_.clear();
     is_raised_ = false;
@@ -112,7 +112,7 @@ bool ProcessLostDetector::WereAsked(const RunState& run) const {
 
 void ProcessLostDetector::TakeEnd(const RunState& run, const Line& line, const EndEvent& end, double now,
                                   Findings* findings) {
-  // A rank that was gone before anybody spoke of an end has not ended with the others: they have given up.
+  // A rank that was lost before any rank reported an end has not ended with the others: they have given up.
   const bool has_lost = end.reason == EndReason::kOk && !gone_.empty() && !WereAsked(run);
   const bool is_bad =
       has_lost || end.reason == EndReason::kError || end.reason == EndReason::kLost || !crashed_.empty();
@@ -148,8 +148,8 @@ void ProcessLostDetector::OnTick(const RunState& run, double now, Findings* find
   findings->Raise(Describe(run, now));
 }
 
-// Whether the first to go has reported an exception, which then explains the end better; for an end without a process,
-// whether any rank has.
+// True if the first lost rank has reported an exception, which then explains the end better; for an end without a
+// process, if any rank has.
 bool ProcessLostDetector::HaveFailed(const std::vector<Gone>& gone, double now) const {
   return std::any_of(failed_.begin(), failed_.end(), [&](const auto& failed) {
     const bool is_same = gone.empty() || gone.front().rank < 0 || failed.first < 0 || failed.first == gone.front().rank;
@@ -157,7 +157,7 @@ bool ProcessLostDetector::HaveFailed(const std::vector<Gone>& gone, double now) 
   });
 }
 
-// In the order in which they went, and those that went at once by number.
+// In the order in which they were lost; those lost at the same time by number.
 std::vector<int64_t> ProcessLostDetector::RanksLost(const RunState& run) const {
   std::vector<Gone> first = crashed_.empty() ? gone_ : crashed_;
   std::stable_sort(first.begin(), first.end(),

@@ -1,4 +1,4 @@
-// process_lost: a process is gone, or the run has ended in error, and no other finding explains it.
+// process_lost: a process is lost, or the run has ended in error, and no other finding explains it.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ class ProcessLostDetector : public Detector {
     double at = 0;
     std::optional<int64_t> step;
     std::optional<int64_t> signal;
-    bool is_sampled = false;  // the host was, at that moment
+    bool is_sampled = false;  // of the host, at that moment
   };
 
   void TakeGone(const RunState& run, const Line& line, double now);
@@ -33,7 +33,7 @@ class ProcessLostDetector : public Detector {
   Finding Describe(const RunState& run, double now) const;
 
   std::vector<Gone> gone_;
-  std::vector<Gone> crashed_;  // signal reported, and perhaps not gone yet
+  std::vector<Gone> crashed_;  // a signal was reported; the process may still exist
   bool has_host_samples_ = false;
   double sampled_at_ = -1;  // the host
   double psi_ = 0;

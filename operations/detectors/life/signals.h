@@ -6,13 +6,13 @@
 
 namespace stepwatch::operations {
 
-// Requests the end of a process: it may save its state, and then exits.
+// The signal requests the end of a process, which may save its state and then exits.
 inline bool AsksToEnd(int64_t number) {
   return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT || number == SIGUSR1 ||
          number == SIGUSR2 || number == SIGXCPU;
 }
 
-// Reports a fault of the process itself.
+// The signal reports a fault of the process itself.
 inline bool IsCrash(int64_t number) {
   return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE || number == SIGABRT;
 }

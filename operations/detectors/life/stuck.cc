@@ -8,13 +8,14 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr int64_t kLearntAdvances = 10;  // before a witness counts
-constexpr double kPhaseOnceFactor = 2;   // a length that was seen once is weaker evidence than a habit
-constexpr double kOddFactor = 1.5;       // of a standstill far beyond those before it, which may come again
-// A longer phase is known better, as a part of itself; a longer standstill that was odd was most likely a fault.
+constexpr double kPhaseOnceFactor = 2;   // a length seen once is weaker evidence than a usual one
+constexpr double kOddFactor = 1.5;       // of a standstill far beyond earlier ones, which may occur again
+// The relative variation of a longer phase is smaller; a longer standstill that was unusual was most likely a fault.
 constexpr double kLongSeconds = 900;
 constexpr double kTickSeconds = 0.5;
-constexpr double kStuckHiccupSteps = 5;  // what hiccups of runs with long steps take
-// Ten minutes with a tick and a beat: a hang of such runs is found by then, a restart or saving at the end may take it.
+constexpr double kStuckHiccupSteps = 5;  // steps that a hiccup takes in runs with long steps
+// Ten minutes, less a tick and a beat: a hang of such runs is found by then; a restart or saving at the end may take
+// this long.
 constexpr double kLongestWaitSeconds = 590;
 constexpr int64_t kRankStepsBehind = 20;
 constexpr int64_t kBeatsInPhase = 3;
@@ -38,7 +39,7 @@ void StuckDetector::OnEvent(const RunState& run, const Line& line, double now, F
   if (signal != nullptr && AsksToEnd(signal->number)) signal_at_ = now;
 }
 
-// A run that was restarted has shown how long it takes to begin; its first steps may compile anew.
+// A restarted run has shown how long it takes to begin; its first steps may compile again.
 double StuckDetector::StartDeadline(const RunState& run, bool all_silent) const {
   if (run.restarts() == 0) return all_silent ? settings_.start_seconds : settings_.start_alive_seconds;
   const double longest = run.longest(RunPhase::kInit);
@@ -94,7 +95,7 @@ double StuckDetector::Deadline(const RunState& run, const Suspects& suspects, do
   return deadline;
 }
 
-// When one of the suspects last ended a step: those whose beats come late may be behind, and go on.
+// The time at which one of the suspects last ended a step: suspects with late beats may be behind, and still running.
 double StuckDetector::LastStepOf(const Suspects& suspects, const RunState& run) const {
   double last = -RunState::kNever;
   for (const int64_t number : suspects.ranks)
@@ -113,7 +114,7 @@ void StuckDetector::OnTick(const RunState& run, double now, Findings* findings) 
   WatchRanks(run, now, findings);
   const double standstill = now - run.progress_at();
   if (standstill < settings_.witness_seconds - kTickSeconds) return;
-  // A process that is gone explains why its peers wait.
+  // A lost process explains why its peers wait.
   for (const auto& [number, rank] : run.ranks())
     if (rank.gone) return;
   Suspects suspects = SuspectsOf(run, gpus_, now);
@@ -162,7 +163,7 @@ void StuckDetector::WatchRanks(const RunState& run, double now, Findings* findin
     if (!is_silent && rank.step_beats < kFrozenBeats) continue;
     const double deadline =
         (is_silent ? silent_max : alive_max) + 3 * std::max(run.pace().beat_seconds, rank.beat_seconds);
-    // While all stood still the rank was no worse than the others.
+    // While all ranks stood still, this one was no worse than the others.
     const double since = std::max({rank.step_at, run.left_training_at(), still_at_});
     if (now - since < deadline || rank.phase != RunPhase::kTrain) continue;
     stuck_ranks_[number] = *rank.step;

@@ -1,4 +1,4 @@
-// stuck: a run that stands still, or a rank that does while the others go on.
+// stuck: a run that stands still, or a rank that does while the others make steps.
 #pragma once
 
 #include <map>
@@ -32,7 +32,7 @@ class StuckDetector : public Detector {
   double reported_at_ = 0;
   std::vector<int64_t> reported_ranks_;
   GpuUse gpus_;
-  std::map<int64_t, int64_t> stuck_ranks_;  // rank, while the others go on, to its step
+  std::map<int64_t, int64_t> stuck_ranks_;  // rank, while the others make steps, to its step
   double still_at_ = -1;                    // the whole run stood still
   double signal_at_ = -1;                   // when a process was asked to end
 };

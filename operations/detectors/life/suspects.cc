@@ -8,17 +8,17 @@ namespace {
 
 constexpr double kBeatsMissed = 4;
 constexpr double kBeatSecondsMissed = 3;
-constexpr double kBeatsLate = 2.2;   // and a second: two beats that have not come by then, while those of peers do
+constexpr double kBeatsLate = 2.2;   // plus a second: two beats are missing by then, while those of peers have come
 constexpr double kBeatsSoon = 1.3;   // likewise, one
-constexpr double kBeatsTurn = 1.15;  // its turn was before
+constexpr double kBeatsTurn = 1.15;  // its turn was before this
 constexpr double kSecondsLate = 1;
-constexpr double kStepShare = 0.05;  // by which ranks end a step apart
+constexpr double kStepShare = 0.05;  // the step ends of ranks differ by this
 constexpr double kUsePercentIdle = 10;
 constexpr double kUsePercentBusy = 50;
 constexpr double kUseSeconds = 120;  // older samples are ignored
 
-// The time between beats of a rank at present: ranks that beat at each step may beat less often where none ends. A
-// silent rank is no evidence of that, so it is the upper of the middle two.
+// The present time between beats of a rank: ranks that beat at each step may beat less often where no step ends. A
+// silent rank is no evidence of that, so this is the upper of the middle two.
 double BeatSecondsNow(const RunState& run) {
   if (run.ranks().empty()) return run.pace().beat_seconds;
   std::vector<double> gaps;
@@ -37,7 +37,7 @@ std::vector<int64_t> RanksThat(const RunState& run, IsOne is_one) {
   return ranks;
 }
 
-// Ranks whose beats stop while those of most others go on. If no rank reports, no rank is suspected: a peer is a
+// Ranks whose beats stop while those of most others continue. If no rank reports, no rank is suspected: a peer is a
 // witness only if it reported after the silent one's turn.
 std::vector<int64_t> RanksFallenSilent(const RunState& run, double now) {
   const double beat = BeatSecondsNow(run);
@@ -46,7 +46,7 @@ std::vector<int64_t> RanksFallenSilent(const RunState& run, double now) {
   const double soon = std::max(kBeatSecondsMissed, kBeatsSoon * beat + kSecondsLate);
   std::vector<int64_t> silent;
   bool is_one_late = false;
-  double last_heard = -RunState::kNever;  // of those that are silent
+  double last_heard = -RunState::kNever;  // of the silent ranks
   for (const auto& [number, rank] : run.ranks()) {
     const bool is_slow = rank.beat_seconds > 2 * beat;
     const double silence = now - rank.heard_at;
@@ -62,14 +62,14 @@ std::vector<int64_t> RanksFallenSilent(const RunState& run, double now) {
   size_t witnesses = 0;
   for (const auto& [number, rank] : run.ranks()) {
     witnesses += rank.heard_at > turn ? 1 : 0;
-    // A peer that has ended a step since is not held up: beats of the silent ones come late. Its own beat may report
-    // the last step a whole turn after that, before which a rank may have stopped for as long.
+    // A peer that has ended a step since then is not held up: beats of the silent ranks come late. Its own beat may
+    // report the last step a whole turn after that, and a rank may have stopped that long before it.
     if (rank.heard_at > turn && rank.step_at > turn + beat) return {};
   }
   return 2 * witnesses >= others ? silent : std::vector<int64_t>();
 }
 
-// Ranks of the world that have never reported, if they are the fewer.
+// Ranks of the world that have never reported, if they are the minority.
 std::vector<int64_t> RanksNeverHeard(const RunState& run) {
   std::vector<int64_t> ranks;
   if (run.world() > 2 * static_cast<int64_t>(run.ranks().size())) return ranks;
@@ -86,7 +86,7 @@ bool IsBehind(const RunState& run, const RankState& rank) {
   return rank.heard_at > run.progress_at() + kStepShare * run.pace().StepSeconds() || run.pace().AreTogether();
 }
 
-// Where each rank was last. Those that are elsewhere than most hold them up.
+// The last position of each rank. Ranks elsewhere than most hold those up.
 std::vector<int64_t> RanksElsewhere(const RunState& run) {
   std::map<std::string, std::vector<int64_t>> by_module;
   size_t named = 0;
@@ -113,7 +113,7 @@ bool IsMinority(const std::vector<int64_t>& ranks, const RunState& run) {
   return !ranks.empty() && 2 * ranks.size() <= run.ranks().size();
 }
 
-// Names ranks that are elsewhere than most, or whose reports are unchanged for longest.
+// Names ranks that are elsewhere than most, or whose reports have been unchanged the longest.
 void NameByTrace(const RunState& run, const GpuUse& gpus, double now, Suspects* suspects) {
   suspects->ranks = RanksElsewhere(run);
   suspects->witness = "module";

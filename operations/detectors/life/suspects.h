@@ -8,23 +8,23 @@
 
 namespace stepwatch::operations {
 
-inline constexpr int64_t kFirstAdvances = 3;  // steps of training by which a run has begun
+inline constexpr int64_t kFirstAdvances = 3;  // steps of training after which a run has begun
 
 struct Suspects {
   std::vector<int64_t> ranks;
   const char* witness = "silence";
-  bool is_witnessed = false;  // by the operating system or the collective library
-  bool is_silent = false;     // it is, and its peers are not
+  bool is_witnessed = false;  // reported by the operating system or the collective library
+  bool is_silent = false;     // the rank is silent, and its peers are not
   bool is_odd = false;        // one is silent or behind while its peers are alive
 };
 
-// How busy the GPU of each rank was when it was last sampled.
+// The load of each rank's GPU in the last sample.
 class GpuUse {
  public:
   void Add(int64_t rank, double percent, double now) { use_[rank] = {percent, now}; }
   void Clear() { use_.clear(); }
-  // The fewer of those that do nothing and those that do much: GPUs spin in the collective in which most ranks wait for
-  // one that does nothing; or one computes on, and the others do nothing.
+  // The smaller group of idle and busy ranks: GPUs spin in the collective in which most ranks wait for an idle one; or
+  // one computes on, and the others are idle.
   std::vector<int64_t> RanksApart(double now) const;
 
  private:
@@ -37,9 +37,9 @@ class GpuUse {
 
 Suspects SuspectsOf(const RunState& run, const GpuUse& gpus, double now);
 
-// No beat of it has come for a while.
+// True if it has not sent a beat for a while.
 bool IsSilent(const RunState& run, const RankState& rank, double now);
-// After so long a rank is silent beside peers that are not.
+// Seconds after which a rank counts as silent beside peers that are not.
 double LateSeconds(const RunState& run);
 // Ranks that wait in a collective.
 std::vector<int64_t> RanksWaiting(const RunState& run);

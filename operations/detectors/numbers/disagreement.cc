@@ -8,23 +8,23 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr double kSame = 1e-6;  // of the value: as equal as text with six digits
+constexpr double kSame = 1e-6;  // of the value: equality of texts with six digits
 constexpr double kDifferent = 1e-3;
-constexpr int64_t kEqualRowsMin = 10;    // the number is the same on all ranks, as far as one has seen
+constexpr int64_t kEqualRowsMin = 10;    // the number is the same on all ranks, as far as observed
 constexpr int64_t kOddRows = 3;          // of such a number
 constexpr int64_t kOddSettingRows = 10;  // of a setting that has differed from the start
-constexpr int64_t kExactRowsMin = 20;    // equal in each, but for one in fifty: then the last digit counts
+constexpr int64_t kExactRowsMin = 20;    // equal in each, except one in fifty: then the last digit counts
 constexpr int64_t kExactRowsPerStray = 50;
 constexpr size_t kOutsideRanksMin = 4;
-constexpr int64_t kOutsideRows = 10;  // ranks beside most others, which agree to the last digit
-constexpr int64_t kFarRows = 10;      // of a number that each rank has of its own
+constexpr int64_t kOutsideRows = 10;  // ranks that differ from most others, which agree to the last digit
+constexpr int64_t kFarRows = 10;      // of a number that differs between ranks
 constexpr int64_t kLearntRows = 40;
 constexpr double kFarMin = 0.3;  // as the logarithm of the ratio to the middle
-constexpr double kFarTimes = 2;  // the largest spread that was usual
+constexpr double kFarTimes = 2;  // the largest usual spread
 constexpr int64_t kCalmRows = 5;
 constexpr size_t kReportedMax = 8;
-constexpr int64_t kChangedRowsMin = 10;  // a count that stands still is the same on all ranks by chance
-// Ranks that beat now and then report the same step at different times, up to so many of their beats apart.
+constexpr int64_t kChangedRowsMin = 10;  // a constant count is the same on all ranks by chance
+// Ranks that beat at intervals report the same step at different times, up to this many of their beats apart.
 constexpr double kPatienceBeats = 1.25;
 constexpr double kPatienceSecondsMax = 60;
 
@@ -128,7 +128,7 @@ void DisagreementDetector::Take(Number* number, const StepRow& row, Findings* fi
   if (row.values.size() < 2) return;
   const double middle = row.Median();
   const bool is_equal = RanksOff(row, middle, kSame).empty();
-  // While a disagreement is raised, a difference is no habit of the ranks: they have to agree again.
+  // While a disagreement is raised, a difference cannot become usual: the ranks must agree again.
   if (is_equal || !number->is_raised) ++number->judged_rows;
   if (is_equal) {
     ++number->equal_rows;
@@ -155,7 +155,7 @@ void DisagreementDetector::Take(Number* number, const StepRow& row, Findings* fi
   Count(number, row, std::move(odd), is_shared ? kOddRows : kOddSettingRows, findings);
 }
 
-// For a number that moves, and on which most ranks agree to the last digit: the ranks that never did. Returns whether
+// For a number that changes, and on which most ranks agree to the last digit: the ranks that never did. Returns whether
 // such ranks are raised.
 bool DisagreementDetector::WatchOutsiders(Number* number, const StepRow& row, double middle, Findings* findings) {
   const bool is_of_all = number->is_digest || number->name == "grad_norm" || number->name == "loss";
@@ -180,7 +180,7 @@ bool DisagreementDetector::WatchOutsiders(Number* number, const StepRow& row, do
   return true;
 }
 
-// For a number that each rank has of its own: a rank that is far from all the others, and was not.
+// For a number that differs between ranks: a rank that is far from all the others, and was not before.
 void DisagreementDetector::WatchFarthest(Number* number, const StepRow& row, double middle, Findings* findings) {
   if (number->is_reported) return;
   int64_t rank = -1;

@@ -21,23 +21,23 @@ class DisagreementDetector : public Detector {
  private:
   struct Number {
     std::string name;
-    bool is_setting = false;   // lr, loss_scale: no rank has one of its own
-    bool is_reported = false;  // by an unknown name: only a number that is the same on all ranks can be judged
-    bool is_digest = false;    // by its name the digest of what is the same on all ranks: it may stand still
+    bool is_setting = false;   // lr, loss_scale: never different between ranks
+    bool is_reported = false;  // an unknown name: only a number that is the same on all ranks can be judged
+    bool is_digest = false;  // its name is that of a digest of state that is the same on all ranks: it may be constant
     StepRows rows;
     int64_t equal_rows = 0;
     int64_t judged_rows = 0;
     int64_t changed_rows = 0;      // in which all agreed on another value than before
-    int64_t stray_rows = 0;        // in which they did not, and did again afterwards
+    int64_t stray_rows = 0;        // in which they did not agree, but did again afterwards
     int64_t strays = 0;            // likewise, since they last agreed
     double most_agreed = 0;        // the last value on which most agreed, to the last digit
-    std::vector<int64_t> outside;  // ranks that did not,
-    int64_t outside_rows = 0;      // and in how many rows in a row these ranks
+    std::vector<int64_t> outside;  // ranks that did not agree on it
+    int64_t outside_rows = 0;      // number of consecutive rows with these ranks
     bool is_outside = false;       // that is the raised fault
     int64_t agreed_step = -1;
-    SampleWindow spread{64};   // of rows: how far the rank that is farthest is from the middle, as a ratio
+    SampleWindow spread{64};   // of rows: the distance of the farthest rank from the middle, as a ratio
     double spread_first = 0;   // of the first rows, the largest
-    std::vector<int64_t> odd;  // ranks, in the last rows
+    std::vector<int64_t> odd;  // ranks in the last rows
     int64_t odd_rows = 0;
     int64_t calm_rows = 0;
     double agreed = 0;  // the last value on which all agreed

@@ -8,21 +8,21 @@ namespace {
 
 constexpr double kNormMin = 1e-30;          // zero has no logarithm
 constexpr double kGradDeviationMin = 0.05;  // of the logarithm
-constexpr double kDeviationsAtOnce = 8;     // for one sample; two in a row need no such distance
+constexpr double kDeviationsAtOnce = 8;     // for one sample; two in a row may be closer
 constexpr double kGradDeviations = 5;
-constexpr double kFollow = 1.0 / 500;  // what the slow level takes of a new sample
+constexpr double kFollow = 1.0 / 500;  // weight of a new sample in the slow level
 constexpr int64_t kSkipped = 16;       // the first samples of a run fall fast
 constexpr int64_t kLevelSamples = 64;  // whose median is the first level
 constexpr int64_t kGradCalmSamples = 3;
-constexpr double kOver = 2;         // below the limit by that an explosion is over: what rises slowly crosses it often
+constexpr double kOver = 2;         // below the limit by this an explosion is over: a slow rise crosses it often
 constexpr double kNearLevel = 0.5;  // of the way up
 constexpr int kDecimalsMax = 3;
-constexpr double kAgain = 5;         // a collapse is over at so many times its limit
-constexpr double kDeep = 1e-3;       // of the level: as good as zero,
+constexpr double kAgain = 5;         // a collapse is over at this multiple of its limit
+constexpr double kDeep = 1e-3;       // of the level: practically zero,
 constexpr int64_t kDeepSamples = 4;  // of a norm that was never low before
 constexpr int64_t kLongerThanEver = 2;
 
-// With which a number is written down; one more than the most that matter, if it has more.
+// Number of decimals in the text of a number; one more than the largest that matters, if it has more.
 int DecimalsOf(double number) {
   for (int decimals = 0; decimals <= kDecimalsMax; ++decimals) {
     const double scaled = number * std::pow(10, decimals);
@@ -63,7 +63,7 @@ void GradLevelDetector::Take(const StepRow& row, Findings* findings) {
   if (below_ == 0) WatchExplosion(row, std::log(std::max(row.Max(), kNormMin)), findings);
 }
 
-// Deviation of the logarithms about a line through them: a slow rise has a spread of its own, which is no noise.
+// Deviation of the logarithms from a line through them: a slow rise has a spread of its own, which is not noise.
 double GradLevelDetector::Noise() const {
   const size_t half = high_.size() / 2;
   const double slope = (MedianOf(high_.Last(half)) - MedianOf(high_.Last(half, half))) / static_cast<double>(half);
@@ -129,13 +129,13 @@ int64_t GradLevelDetector::LastUsualStep(double log_limit) const {
   return high_steps_[high_steps_.size() - 1 - newest];
 }
 
-// A norm that is rounded to a decimal or two becomes zero right below a small level.
+// A norm that is rounded to one or two decimals becomes zero just below a small level.
 bool GradLevelDetector::IsRounding(double norm) const {
   if (decimals_ == 0 || decimals_ > kDecimalsMax) return false;
   return std::exp(low_level_.log) - norm <= 1.5 * std::pow(10, -decimals_);
 }
 
-// A norm that was low for a while before, and came back, has to be low for longer.
+// A norm that was low for a while before, and recovered, must be low for longer.
 int64_t GradLevelDetector::CollapseSamples() const {
   if (longest_below_ == 0 && deep_ == below_) return std::min(kDeepSamples, settings_.collapse_samples);
   return std::max(settings_.collapse_samples, kLongerThanEver * longest_below_ + 1);
@@ -158,7 +158,7 @@ void GradLevelDetector::WatchCollapse(const StepRow& row, double log_norm, Findi
     findings->Clear(IncidentKind::kGradCollapse);
     return;
   }
-  // A step that only accumulates gradients may report a norm of zero: that is no level.
+  // A step that only accumulates gradients may report a norm of zero, which is not a level.
   const bool is_zero = row.Min() == 0 && !IsRounding(0);
   if (is_known ? log_norm >= limit || IsRounding(row.Min()) : !is_zero) {
     EndLow();

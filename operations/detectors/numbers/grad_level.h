@@ -1,4 +1,4 @@
-// grad_explosion and grad_collapse: a gradient norm that is many times, or a small part of, what it was.
+// grad_explosion and grad_collapse: a gradient norm that is many times, or a small part of, its usual level.
 #pragma once
 
 #include "operations/detectors/detector.h"
@@ -17,7 +17,7 @@ class GradLevelDetector : public Detector {
   void Apply(const Settings& settings) override { settings_ = settings.numerics; }
 
  private:
-  // The level of a number over hundreds of samples, as a logarithm. It follows slowly, so that a slow fall shows.
+  // The level of a number over hundreds of samples, as a logarithm. It follows slowly, so that a slow fall is visible.
   struct SlowLevel {
     int64_t samples = 0;
     double log = 0;
@@ -45,7 +45,7 @@ class GradLevelDetector : public Detector {
 
   NumericsSettings settings_;
   StepRows rows_;
-  SampleWindow high_{64};  // logarithms of the largest norm of the ranks, where nothing is odd
+  SampleWindow high_{64};  // logarithms of the ranks' largest norm, of rows without faults
   std::vector<int64_t> high_steps_;
   SampleWindow norms_{1024};  // logarithms of all the largest norms
   SlowLevel high_level_;

@@ -8,21 +8,21 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr double kLossDeviationMin = 0.01;  // of the level: noise is taken as at least that
-constexpr double kAbrupt = 0.5;             // of the height of a spike comes with its first sample
-constexpr size_t kSettledSamples = 6;       // of which the last are no higher than the first
-constexpr size_t kElevatedMax = 24;         // then it is the usual level, unless it was found to be a spike
+constexpr double kLossDeviationMin = 0.01;  // of the level: the least deviation assumed
+constexpr double kAbrupt = 0.5;             // this part of a spike's height comes with its first sample
+constexpr size_t kSettledSamples = 6;       // the last of these are no higher than the first
+constexpr size_t kElevatedMax = 24;         // after these it is the usual level, unless it was found to be a spike
 constexpr size_t kCalmSamples = 3;
-constexpr double kNoisy = 0.1;  // of the level: with such a deviation
+constexpr double kNoisy = 0.1;  // of the level: a larger deviation is noisy
 constexpr size_t kManySamples = 256;
-constexpr double kBeyondNoise = 2;  // times as high as any of them
-// A rise to as much is one whatever the scale of the loss, if it is not small beside the first losses of the run.
+constexpr double kBeyondNoise = 2;  // times the height of any of them
+// A rise by this factor is a spike at any scale of the loss, if it is not small beside the first losses of the run.
 constexpr double kManifold = 3;
-constexpr double kLearningRateRise = 1.5;   // over its lowest of late, when it has been as high before
-constexpr double kRatioMinRestarted = 1.6;  // then
-constexpr double kBack = 0.1;               // above the level that there was just before, as a part of it
-constexpr size_t kNewestSamples = 16;       // that make this level, and in which a learning rate rose last
-constexpr size_t kMoreSamples = 4;          // than those that raised a divergence show that it is over
+constexpr double kLearningRateRise = 1.5;   // over its recent minimum, if it has been as high before
+constexpr double kRatioMinRestarted = 1.6;  // after such a rise
+constexpr double kBack = 0.1;               // above the level just before, as a part of it
+constexpr size_t kNewestSamples = 16;       // of this level; a learning rate has just risen for as many
+constexpr size_t kMoreSamples = 4;          // times the samples that raised a divergence, at most, show that it is over
 constexpr size_t kRecentSamples = 8;        // of a loss that falls
 
 double MeanOf(const std::vector<double>& samples) {
@@ -55,7 +55,7 @@ void LossLevelDetector::TakeLearningRate(const BeatFacts& beat) {
   if (beat.rank->rank == learning_rate_rank_) learning_rates_.Add(beat.lr->value);
 }
 
-// The least rise above `level` that matters: `least`, of a loss that was always small less, if it is many times as
+// The least rise above `level` that matters: `least`; less for a loss that was always small, if it is many times as
 // high.
 double LossLevelDetector::RiseMin(double least, double level, double height) const {
   if (first_level_ == 0 || height < kManifold * std::abs(level)) return least;
@@ -71,7 +71,7 @@ bool LossLevelDetector::HasRestartedLearningRate() const {
   return rates.back() >= least && *std::max_element(rates.begin(), lowest + 1) >= least;
 }
 
-// A rise of the loss at once comes with that of the rate.
+// A sudden rise of the loss comes with that of the rate.
 bool LossLevelDetector::HasLearningRateJustRisen() const {
   return HasRestartedLearningRate() && learning_rates_.size() > kNewestSamples &&
          learning_rates_.Newest(0) > learning_rates_.Newest(kNewestSamples);
@@ -101,8 +101,8 @@ void LossLevelDetector::Accept(double loss, int64_t step) {
   elevated_.clear();
 }
 
-// For a falling loss the last few samples show its level, and how well they predicted the next one shows its noise: the
-// window as a whole is above it, and its spread is that of the fall.
+// For a falling loss the last few samples show its level, and their prediction errors show its noise: the window as a
+// whole is above it, and its spread is that of the fall.
 LossLevelDetector::Level LossLevelDetector::UsualLevel() const {
   const auto with = [](double median, double deviation) {
     return Level{median, std::max(deviation, kLossDeviationMin * std::abs(median))};
@@ -135,7 +135,7 @@ void LossLevelDetector::WatchSpike(const StepRow& row, double loss, Findings* fi
   for (const StepRow& elevated : settled) Accept(elevated.Max(), elevated.step);
 }
 
-// The least rise of a single sample that is a spike.
+// The smallest rise of a single sample that is a spike.
 double LossLevelDetector::RiseMinAtOnce(const Level& level, double loss) const {
   return std::max({(settings_.spike_ratio_at_once - 1) * std::abs(level.median),
                    1.5 * settings_.spike_deviations * level.deviation,
@@ -166,7 +166,7 @@ void LossLevelDetector::JudgeElevated(const StepRow& row, const Level& level, Fi
   if ((is_abrupt && (is_long || is_strong)) || took_two) RaiseSpike(row, level, findings);
 }
 
-// It rose over a few samples, and rises no more.
+// It rose over a few samples, and rises no further.
 bool LossLevelDetector::HasSettled() const {
   const size_t size = elevated_.size();
   if (size < kSettledSamples) return false;
@@ -226,7 +226,7 @@ void LossLevelDetector::WatchDivergence(const StepRow& row, Findings* findings) 
   level_steps_.push_back(row.step);
   if (level_steps_.size() > 1024) level_steps_.erase(level_steps_.begin(), level_steps_.begin() + 512);
   if (is_diverging_) return WatchReturn(findings);
-  // It may be a spike, which shows within some samples.
+  // It may be a spike, which is known within some samples.
   if (!elevated_.empty() && elevated_.size() <= kSettledSamples) return;
   for (size_t i = 0; i < levels_.all().size(); ++i) {
     const operations::Level& level = levels_.all()[i];
@@ -236,7 +236,7 @@ void LossLevelDetector::WatchDivergence(const StepRow& row, Findings* findings) 
   }
 }
 
-// It is over where the level, and that of more samples, is among those that were usual before.
+// It is over if the level, and that of more samples, is among the earlier usual ones.
 void LossLevelDetector::WatchReturn(Findings* findings) {
   const operations::Level& reported = levels_.all()[reported_level_];
   // It may have been raised by its last samples alone, which the level follows.
@@ -252,7 +252,7 @@ void LossLevelDetector::WatchReturn(Findings* findings) {
   findings->Clear(IncidentKind::kDivergence);
 }
 
-// The last before the change: where a step, or a ramp, fits the samples best.
+// The last sample before the change: the position at which a step, or a ramp, fits the samples best.
 std::optional<int64_t> LossLevelDetector::LastStepBefore() const {
   const operations::Level& level = levels_.all()[reported_level_];
   const size_t count = std::min({levels_.samples().size(), level_steps_.size(), level.age() + 2 * level.samples()});

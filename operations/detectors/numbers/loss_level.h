@@ -1,4 +1,4 @@
-// loss_spike and divergence: a loss that jumps, and one that rises and goes on rising.
+// loss_spike and divergence: a loss that jumps, and one that rises and continues to rise.
 #pragma once
 
 #include "operations/detectors/detector.h"
@@ -23,7 +23,7 @@ class LossLevelDetector : public Detector {
     double deviation = 0;
   };
 
-  // The newest samples before a spike: the value of one, or the mean of some where they are noisy.
+  // The level just before a spike: the value of one sample, or the mean of several if they are noisy.
   struct BeforeSpike {
     double level = 0;
     double error = 0;
@@ -54,16 +54,16 @@ class LossLevelDetector : public Detector {
 
   NumericsSettings settings_;
   StepRows rows_;
-  SampleWindow usual_{64};            // the largest of the ranks' losses, where nothing is odd
-  SampleWindow misses_{32};           // of those: how far each is from the median of the few before
+  SampleWindow usual_{64};            // the largest of the ranks' losses, of rows without faults
+  SampleWindow misses_{32};           // of those: the distance of each from the median of the few before
   SampleWindow losses_{1024};         // all of them
-  std::vector<StepRow> elevated_;     // rows in a row that are above it
-  Levels levels_;                     // of the middle of the ranks' losses
+  std::vector<StepRow> elevated_;     // consecutive rows above it
+  Levels levels_;                     // the middle of the ranks' losses
   std::vector<int64_t> level_steps_;  // of its samples, the newest last
   double reported_top_ = 0;           // the level at which a divergence was raised,
-  size_t reported_level_ = 0;         // and which it was
+  size_t reported_level_ = 0;         // and the level of the divergence
   size_t reported_samples_ = 0;       // since then
-  double loss_max_ = 0;               // what is above it is a spike, or counts as if it were no higher
+  double loss_max_ = 0;               // values above it are a spike, or count as this high
   int64_t last_good_step_ = -1;
   bool is_spiking_ = false;
   bool is_diverging_ = false;

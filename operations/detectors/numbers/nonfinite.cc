@@ -10,7 +10,7 @@ namespace {
 constexpr double kSettleSeconds = 1;
 constexpr double kSettleStepsSecondsMax = 5;
 constexpr int64_t kGoodSamples = 3;
-// Steps without one; twice as many each time that it comes back soon: one cause may make now a step bad, now not.
+// Steps without one; doubled each time that the fault returns soon: one cause may affect only some steps.
 constexpr int64_t kGoodSteps = 8;
 constexpr int64_t kGoodStepsMax = 64;
 constexpr int64_t kSoonSteps = 64;
@@ -63,7 +63,7 @@ bool NonfiniteDetector::IsScalerAtWork(const RunState& run, const BeatFacts& bea
   RankScaler& scaler = scalers_[beat.rank->rank];
   if (scaler.overflows++ == 0) {
     scaler.first_step = beat.step;
-    // The scale may have fallen with this very beat.
+    // The scale may have fallen with this same beat.
     scaler.scale = scale.step == beat.step && scale.before ? std::max(*scale.before, scale.value) : scale.value;
     scaler.has_fallen = scale.value < scaler.scale;
     scaler.scale = scale.value;

@@ -44,14 +44,14 @@ class NonfiniteDetector : public Detector {
   std::map<int64_t, Bad> bad_losses_;
   std::map<int64_t, Bad> bad_grads_;
   std::map<int64_t, RankScaler> scalers_;
-  std::set<int64_t> heard_;  // ranks, since the first bad step, that are past it
+  std::set<int64_t> heard_;  // ranks with a later step, since the first bad one
   double noticed_at_ = 0;
   int64_t first_step_ = 0;
   bool is_noticed_ = false;
   bool is_raised_ = false;
   int64_t good_samples_ = 0;
   int64_t bad_step_ = -1;   // the last one
-  int64_t good_steps_ = 0;  // after it, by which this is over
+  int64_t good_steps_ = 0;  // after it, by which the fault is over
   int64_t over_step_ = -1;  // at which the last one was over
 };
 

@@ -48,7 +48,7 @@ std::vector<int64_t> RanksBelow(const StepRow& row, double limit) {
 }
 
 void StepRows::Add(int64_t step, int64_t rank, double value, double now) {
-  // Also one that comes too late is waited for next time.
+  // A rank that comes too late is waited for next time as well.
   reporters_[rank] = step;
   if (step <= taken_step_) return;
   StepRow& row = open_[step];

@@ -19,8 +19,8 @@ struct StepRow {
   double Max() const;
 };
 
-// The ranks with values beyond `limit` if they are at most half of those in the row. Else empty: all ranks have the
-// fault.
+// The ranks with values beyond `limit` if they are at most half of those in the row; otherwise empty: all ranks have
+// the fault.
 std::vector<int64_t> RanksAbove(const StepRow& row, double limit);
 std::vector<int64_t> RanksBelow(const StepRow& row, double limit);
 
@@ -30,7 +30,7 @@ class StepRows {
   explicit StepRows(double patience = 1) : patience_(patience) {}
 
   void Add(int64_t step, int64_t rank, double value, double now);
-  // Complete rows, in the order of their steps; each comes once, and values of its step that come later are left out.
+  // Complete rows, in the order of their steps; each is returned once, and later values of its step are left out.
   std::vector<StepRow> Take(double now);
   void set_patience(double patience) { patience_ = patience; }
   size_t reporters() const { return reporters_.size(); }

@@ -8,17 +8,17 @@ namespace {
 
 constexpr double kRegular = 0.1;  // deviation as a part of the interval
 constexpr double kRegularSeconds = 0.2;
-constexpr size_t kFewIntervals = 3;       // fewer are weak evidence of their variation
-constexpr double kFewFactor = 2;          // of the longest of few
+constexpr size_t kFewIntervals = 3;       // with fewer, the variation is uncertain
+constexpr double kFewFactor = 2;          // of the longest, if there are few
 constexpr double kIrregularFactor = 2.5;  // of the longest one
 constexpr double kFirstFactor = 3;        // after one interval only
 constexpr int64_t kFirstStepsMin = 20;
-// A phase that is over within so many beats may pass between two of them, unless events report each.
+// A phase that ends within this many beats may pass unseen between two of them, unless events report each.
 constexpr double kBeatsOfPhase = 1.5;
 constexpr double kMissedFactor = 2.3;
 constexpr double kSlackSeconds = 30;
-constexpr double kAlmost = 0.95;       // of the seconds, which vary a little where steps count
-constexpr double kTickSecondsMax = 5;  // more is a standstill, not training
+constexpr double kAlmost = 0.95;       // of the seconds, which vary a little if the interval is one of steps
+constexpr double kTickSecondsMax = 5;  // a longer tick is a standstill, not training
 
 double Longest(const SampleWindow& window) {
   const std::vector<double> all = window.Last(window.size());

@@ -8,11 +8,11 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr size_t kBlocksJudged = 24;  // are judged together
-constexpr size_t kBlocksLeftOut = 2;  // the slowest of them: a single one, perhaps over two blocks, is no habit
+constexpr size_t kBlocksJudged = 24;  // blocks judged together
+constexpr size_t kBlocksLeftOut = 2;  // the slowest of them: a single one, perhaps over two blocks, is no trend
 constexpr double kSecondsMin = 60;    // that they take
 constexpr double kSlower = 1.22;      // than learnt
-constexpr double kSlowerStill = 1.1;  // and so much, until it is over
+constexpr double kSlowerStill = 1.1;  // and this much, until it is over
 constexpr double kPaceErrors = 5;     // standard errors of the mean of so many blocks
 constexpr double kLearntBlocksMin = 12;
 

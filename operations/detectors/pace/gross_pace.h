@@ -1,5 +1,5 @@
-// The pace of a run with all its waits: one that waits longer and longer for data now and then trains more slowly,
-// though most of its steps take as long as ever.
+// The pace of a run including all waits: a run with ever longer occasional waits for data trains more slowly, though
+// most of its steps are as fast as before.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ class GrossPace {
   };
 
   void Add(const Block& block);
-  // Freezes the learnt level, if there are samples enough.
+  // Freezes the learnt level, if there are enough samples.
   void Freeze();
-  // The last blocks are of a slowness that is over.
+  // The last blocks belong to a slowness that is over.
   void Forget();
   bool IsLow() const { return is_low_; }
-  // Work a second, the slowest blocks left out.
+  // Work per second, without the slowest blocks.
   double Rate() const;
   // The last step before the first of the slow blocks.
   int64_t SinceStep() const;
@@ -30,12 +30,12 @@ class GrossPace {
 
  private:
   void Learn(const Block& block);
-  double SecondsNow() const;  // for a unit of work
+  double SecondsNow() const;  // per unit of work
 
   std::vector<Block> recent_;
   bool is_frozen_ = false;
   bool is_low_ = false;
-  // Mean and sum of squared distances of the seconds that a unit of work took in blocks.
+  // Mean and sum of squared distances of the seconds per unit of work in blocks.
   double blocks_ = 0;
   double seconds_mean_ = 0;
   double squares_ = 0;

@@ -15,26 +15,26 @@ constexpr size_t kFirstRoundsMin = 3;
 constexpr double kNoiseMin = 0.02;
 constexpr double kStragglerDeviations = 4;
 constexpr double kUsualMin = 0.9;     // a rank that was faster than its peers may become as slow as they are
-constexpr double kSlowMin = 1.2;      // of the peers, whatever was usual
+constexpr double kSlowMin = 1.2;      // of the peers, regardless of the usual ratio
 constexpr double kSlowMiddle = 1.16;  // likewise, in the middle of these rounds:
 constexpr size_t kFewRounds = 16;
-constexpr size_t kManyRounds = 48;        // by which what is usual is refined: noise hides it in the first few
-constexpr double kStragglerErrors = 5.5;  // standard errors that the middle is off
-constexpr double kLagMedianError = 1.25;  // of a median, by that of a mean
-constexpr double kFromStart = 1.5;        // of the peers: a rank that was never faster, alone,
+constexpr size_t kManyRounds = 48;        // they refine the usual ratio: noise hides it in the first few
+constexpr double kStragglerErrors = 5.5;  // standard errors of the middle
+constexpr double kLagMedianError = 1.25;  // error of a median relative to that of a mean
+constexpr double kFromStart = 1.5;        // of the peers: a rank that was never faster, if alone,
 constexpr double kFromStartMany = 1.35;
-constexpr size_t kManyRanks = 8;  // among so many: stages of a pipeline differ, and are fewer
-constexpr double kCalm = 1.12;    // of what was usual
+constexpr size_t kManyRanks = 8;  // among this many: stages of a pipeline differ, and are fewer
+constexpr double kCalm = 1.12;    // of the usual ratio
 constexpr int64_t kCalmRounds = 6;
 constexpr int64_t kCalmRoundsMax = 96;
-constexpr int64_t kMoreCalm = 4;  // times as many, when it has come back within the most of them
+constexpr int64_t kMoreCalm = 4;  // times as many, if it has returned within the most of them
 constexpr double kGroupSeconds = 60;
 constexpr size_t kSampledMax = 16;      // steps of a round
-constexpr double kLongStep = 2.5;       // times what the peers take,
-constexpr double kLongerThanUsual = 2;  // and what steps take as things stand
-constexpr size_t kStepsMax = 64;        // of which times are kept, of so many ranks: more would add little
-constexpr size_t kRanksMin = 3;         // whose middle is that of the step
-constexpr size_t kFewPeers = 16;        // up to here a rank is not its own peer
+constexpr double kLongStep = 2.5;       // times the peers' time,
+constexpr double kLongerThanUsual = 2;  // and times the present usual step
+constexpr size_t kStepsMax = 64;        // times are kept of this many steps and ranks: more would add little
+constexpr size_t kRanksMin = 3;         // their middle is that of the step
+constexpr size_t kFewPeers = 16;        // up to this number a rank is not its own peer
 
 // The time of the other ranks.
 double PeersOf(size_t self, const std::vector<double>& means, double median) {
@@ -109,8 +109,8 @@ double StragglerDetector::FromStart() const {
   return ranks_.size() >= kManyRanks ? kFromStartMany : kFromStart;
 }
 
-// A step in which all ranks wait, for data or a checkpoint, makes none of them slow, though sparse beats of only some
-// report that step. A host that is always slow makes the whole run so slow.
+// A step in which all ranks wait, for data or a checkpoint, makes none of them slow, though with sparse beats only some
+// report that step. A host that is always slow slows the whole run.
 double StragglerDetector::ExpectedOf(const RunState& run, const RankPace& pace, double peers) const {
   if (static_cast<int64_t>(pace.sampled.size()) < pace.steps) return peers;
   const double long_min = std::max(kLongStep * peers, kLongerThanUsual * run.pace().StepSeconds());
@@ -124,7 +124,7 @@ double StragglerDetector::ExpectedOf(const RunState& run, const RankPace& pace, 
   return sum / static_cast<double>(pace.steps);
 }
 
-// Ranks differ by chance in the same way. One rank alone, and a few rounds of it, are weak evidence of how much.
+// Ranks differ by chance in the same way. One rank alone, and a few rounds of it, are weak evidence of the amount.
 void StragglerDetector::LearnNoise() {
   std::vector<double> noise;
   for (const auto& [rank, pace] : ranks_)
@@ -144,12 +144,12 @@ void StragglerDetector::TakeRatio(double ratio, int64_t step, RankPace* pace) co
     pace->noise = pace->changes.Deviation(0) / std::sqrt(2);
   }
   pace->last_ratio = ratio;
-  // A rank that is slow from the start on is raised, and does not become usual.
+  // A rank that is slow from the start is raised, and does not become usual.
   if (pace->is_raised && pace->usual == 0) pace->usual = 1;
   LearnUsual(ratio, pace);
 }
 
-// It is refined by rounds that have passed without a sign of slowness in those after them.
+// It is refined by rounds that were followed by rounds without a sign of slowness.
 void StragglerDetector::LearnUsual(double ratio, RankPace* pace) const {
   const bool is_first = pace->usual == 0;
   if (is_first && ratio >= FromStart()) return;
@@ -167,7 +167,7 @@ void StragglerDetector::LearnUsual(double ratio, RankPace* pace) const {
   pace->first_deviation = DeviationOf(pace->first, pace->usual);
 }
 
-// A rank that became slow among its first rounds was as fast as its peers before: these are what is usual.
+// A rank that became slow among its first rounds was as fast as its peers before: the earlier rounds are usual.
 void StragglerDetector::SplitFirst(RankPace* pace) const {
   const size_t rounds = pace->first.size();
   const size_t before = OnsetIn(pace->first);
@@ -203,7 +203,7 @@ bool StragglerDetector::IsSlow(const RankPace& pace) const {
   return pace.usual > 0 && (IsMiddleSlow(pace, kFewRounds) || IsMiddleSlow(pace, kManyRounds));
 }
 
-// By how much the middle of so many rounds may be off what is usual by noise alone.
+// The possible error of the middle of this many rounds from noise alone.
 double StragglerDetector::ErrorOfMiddle(const RankPace& pace, size_t rounds) const {
   const double samples = 1 / static_cast<double>(rounds) + 1 / static_cast<double>(pace.first.size() + 1);
   return kStragglerErrors * kLagMedianError * std::sqrt(samples) * NoiseOf(pace);
@@ -217,7 +217,7 @@ bool StragglerDetector::IsMiddleSlow(const RankPace& pace, size_t rounds) const 
          std::max(kSlowMiddle, std::max(pace.usual, kUsualMin) * (1 + std::max(kSlowMiddle - 1, error)));
 }
 
-// Noise that hides the slowness in single rounds hides which of them was the last good one, too.
+// Noise that hides the slowness in single rounds also hides which of them was the last good one.
 int64_t StragglerDetector::GoodStep(const RankPace& pace) const {
   const bool is_by_middle = pace.usual > 0 && pace.slow < settings_.straggler_rounds;
   if (!is_by_middle || pace.ratios.size() < kFewRounds) return pace.good_step >= 0 ? pace.good_step : first_step_;
@@ -225,7 +225,7 @@ int64_t StragglerDetector::GoodStep(const RankPace& pace) const {
   return static_cast<int64_t>(pace.ratio_steps.Newest(ratios.size() - std::max<size_t>(1, OnsetIn(ratios))));
 }
 
-// A rank that is slow now and then has one incident, which lasts until it has been as usual for longer.
+// A rank that is slow at times has one incident, which lasts until the rank has been as usual for longer.
 void StragglerDetector::BeginIncident(RankPace* pace) const {
   const bool is_back = pace->cleared_round >= 0 && pace->rounds - pace->cleared_round <= kCalmRoundsMax;
   pace->calm_rounds = is_back ? std::min(kMoreCalm * pace->calm_rounds, kCalmRoundsMax) : kCalmRounds;

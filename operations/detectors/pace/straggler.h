@@ -1,4 +1,4 @@
-// straggler: a rank takes longer for its own part of a step than its peers do, and than it did.
+// straggler: a rank takes longer for its own part of a step than its peers do, and than before.
 #pragma once
 
 #include <map>
@@ -24,17 +24,17 @@ class StragglerDetector : public Detector {
     double mean = 0;               // of the last round
     int64_t rounds = 0;
     SampleWindow ratios{48};       // to the peers; the newest
-    SampleWindow ratio_steps{48};  // of the run, at these
-    std::vector<double> first;     // the first ones, which make `usual`
+    SampleWindow ratio_steps{48};  // of the run, in these rounds
+    std::vector<double> first;     // the first ones, from which `usual` is computed
     double usual = 0;
     double first_deviation = 0;
     double last_ratio = 0;
-    SampleWindow changes{32};  // of the ratio from round to round: how much it varies, whatever its level
-    double noise = 0;          // the deviation that they show
-    int64_t slow = 0;          // rounds in a row, of which one in eight may be none; twice as slow counts twice
+    SampleWindow changes{32};  // change of the ratio from round to round: its variation at any level
+    double noise = 0;          // their deviation
+    int64_t slow = 0;          // consecutive rounds, of which one in eight may be normal; twice as slow counts twice
     int64_t calm = 0;
     int64_t good_step = -1;
-    int64_t calm_rounds = 0;  // that are asked for
+    int64_t calm_rounds = 0;  // required number
     int64_t cleared_round = -1;
     bool is_raised = false;
     std::string group;  // of ranks that became slow together
@@ -58,8 +58,8 @@ class StragglerDetector : public Detector {
   void Report(const RunState& run, double now, double median, Findings* findings);
 
   PaceSettings settings_;
-  std::map<int64_t, std::vector<float>> steps_;  // the newest: times of the ranks, as far as they report them
-  double noise_ = 0;                             // of a rank in the middle
+  std::map<int64_t, std::vector<float>> steps_;  // the newest: times of the ranks, as far as reported
+  double noise_ = 0;                             // of the middle rank
   std::map<int64_t, RankPace> ranks_;
   std::map<std::string, std::vector<int64_t>> groups_;
   std::string group_;  // the newest

@@ -11,17 +11,17 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr int64_t kWarmUpBlocks = 2;
-constexpr int64_t kFewBlocks = 4;  // of a baseline that suffices for a large drop
+constexpr int64_t kFewBlocks = 4;  // of a baseline that is sufficient for a large drop
 constexpr double kFewRatio = 0.7;
-constexpr double kCoarseBeat = 1.5;        // steps: a run that beats at each step is off that by noise alone
-constexpr int64_t kSameAdvancesMin = 16;   // in a row, and beats come at the ends of steps
-constexpr int64_t kCoarseSteps = 8;        // of a block, where a beat reports several steps at once
-constexpr double kWholeBlockSeconds = 10;  // that are off by less than one
-constexpr double kLearnSeconds = 240;      // the baseline is frozen then, if it has blocks enough
+constexpr double kCoarseBeat = 1.5;        // steps: a run that beats at each step varies by that from noise alone
+constexpr int64_t kSameAdvancesMin = 16;   // in a row: beats come at the ends of steps
+constexpr int64_t kCoarseSteps = 8;        // of a block, if a beat reports several steps at once
+constexpr double kWholeBlockSeconds = 10;  // such blocks are off by less than one step
+constexpr double kLearnSeconds = 240;      // then the baseline is frozen, if it has enough blocks
 constexpr int64_t kLowBlocks = 3;          // below the limit; one less if they are far below it
-constexpr int64_t kHiccupBlocks = 2;       // that one hiccup makes slow where a beat reports several steps
+constexpr int64_t kHiccupBlocks = 2;       // that one hiccup makes slow if a beat reports several steps
 constexpr double kThroughputDeviations = 4;
-constexpr double kRise = 1.1;  // the median of the last blocks is the level from here on
+constexpr double kRise = 1.1;  // from this ratio on the median of the last blocks is the level
 constexpr double kRecovered = 0.9;
 constexpr int64_t kCalmBlocks = 3;
 constexpr double kLimitMin = 0.1;
@@ -34,12 +34,12 @@ constexpr double kOwnSmoothing = 0.5;
 constexpr double kOwnFollow = 0.1;
 constexpr double kOwnShare = 0.6;           // of a slowdown: if own times rise by that, all ranks are slow
 constexpr double kOwnFar = 1.12;            // above the middle of its peers: it may be a straggler
-constexpr double kStragglerRounds = 20;     // for so long it may be found to be one
-constexpr double kNoneFarRounds = 4;        // for so long a rank may show itself
-constexpr int64_t kTokenBlocksMissing = 2;  // and tokens are still reported as a rule
-constexpr double kHiccup = 3;  // a wait that is so many times as long as the others of its block is left out
+constexpr double kStragglerRounds = 20;     // for this long it may be found to be one
+constexpr double kNoneFarRounds = 4;        // for this long a rank may be detected
+constexpr int64_t kTokenBlocksMissing = 2;  // with more, tokens count as no longer reported
+constexpr double kHiccup = 3;  // a wait that is this many times as long as the others of its block is left out
 
-// The mean of the middle half. The median of rates that are whole steps a block would be off by most of a step.
+// The mean of the middle half. The median of rates that are whole steps per block would be off by most of a step.
 double MiddleOf(std::vector<double> rates) {
   std::sort(rates.begin(), rates.end());
   const size_t left_out = rates.size() / 4;
@@ -49,10 +49,10 @@ double MiddleOf(std::vector<double> rates) {
   return std::accumulate(begin, end, 0.0) / static_cast<double>(end - begin);
 }
 
-constexpr int64_t kRisingMin = 8;  // samples in a row: before, noise may rise as well
+constexpr int64_t kRisingMin = 8;  // samples in a row: with fewer, noise may rise as well
 constexpr double kTimeSmoothing = 0.1;
-constexpr double kGrown = 1.5;             // times as many, and the time of a step shows whether they cost any:
-constexpr double kTimeOfTokens = 1.0 / 3;  // this power of their ratio, at least
+constexpr double kGrown = 1.5;             // times as many: then step times show whether they cost any,
+constexpr double kTimeOfTokens = 1.0 / 3;  // at least this power of their ratio
 
 }  // namespace
 
@@ -123,7 +123,7 @@ void ThroughputDropDetector::OnBeat(const RunState& run, const BeatFacts& beat, 
   if (steps < (block_.is_coarse ? kCoarseSteps : settings_.block_steps) || seconds < seconds_min) return;
   const auto others = static_cast<double>(steps - block_.longest_steps);
   const double others_seconds = seconds - block_.longest;
-  // One hiccup is not the pace.
+  // A single hiccup does not change the pace.
   const bool has_hiccup = others > 0 && others_seconds > 0 &&
                           (block_.longest - (are_whole_seconds_ ? 1 : 0)) / static_cast<double>(block_.longest_steps) >
                               kHiccup * others_seconds / others;
@@ -134,8 +134,8 @@ void ThroughputDropDetector::OnBeat(const RunState& run, const BeatFacts& beat, 
   Begin(step_, beat.now);
 }
 
-// A run that beats at each tenth step reports the end of each tenth. A run that beats each ten seconds reports now more
-// steps, now fewer, the last of which may have ended at any time in between.
+// A run that beats at each tenth step reports the end of each tenth. A run that beats each ten seconds reports varying
+// numbers of steps, the last of which may have ended at any time in between.
 void ThroughputDropDetector::TakeAdvance(int64_t steps) {
   same_advances_ = steps == advance_ ? same_advances_ + 1 : 0;
   advance_ = steps;
@@ -180,7 +180,7 @@ bool ThroughputDropDetector::IsLow(Rate* rate, double now_rate, double now) {
     rate->Learn(now_rate, static_cast<size_t>(settings_.baseline_blocks));
     return false;
   }
-  // Little is known of what few blocks vary by.
+  // The variation of a few blocks is uncertain.
   const bool are_few = blocks < settings_.baseline_blocks_min;
   const double spread = (are_few ? 2 : 1) * kThroughputDeviations * rate->deviation;
   const double drop_ratio = std::min(settings_.drop_ratio, are_few ? kFewRatio : 1);
@@ -202,7 +202,7 @@ double ThroughputDropDetector::TailPace() const {
   return seconds > 0 ? static_cast<double>(block_.last_step - block_.tail_step) / seconds / block_.rate : 1;
 }
 
-// Where beats report several steps, the hiccup that another block leaves out may lie in two of them.
+// If beats report several steps, the hiccup that another block leaves out may lie in two of them.
 bool ThroughputDropDetector::IsLowForLong(const Rate& rate, double limit, int64_t blocks_min, double now) const {
   const int64_t low_min = std::max(blocks_min, InARowBeyondChance(rate.low_over, rate.blocks));
   if (rate.low < low_min + (block_.is_coarse ? kHiccupBlocks : 0)) return false;
@@ -215,7 +215,7 @@ void ThroughputDropDetector::AddGross(Rate* rate, double work_per_step, double n
   rate->gross.Add({block_.step, work_per_step * static_cast<double>(step_ - block_.step), now - block_.at});
 }
 
-// Tokens measure the work: a step of twice as many may take twice as long. Where they do not determine the time of a
+// Tokens measure the work: a step with twice as many may take twice as long. If they do not determine the time of a
 // step, as with padding, steps are used.
 bool ThroughputDropDetector::WatchTokens(double rate, double now) {
   const double tokens = block_.tokens / static_cast<double>(block_.token_samples);

@@ -9,9 +9,9 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr size_t kWindows[] = {8, 16, 32, 64, 128};
-constexpr size_t kLooks = 4;       // at a window, while it passes
-constexpr double kErrors = 5.2;    // of a mean: normal noise goes so far once in ten million looks
-constexpr double kCalmErrors = 3;  // above its lowest a level is near it
+constexpr size_t kLooks = 4;       // per window length
+constexpr double kErrors = 5.2;    // of a mean: normal noise goes this far once in ten million looks
+constexpr double kCalmErrors = 3;  // a level this close above its lowest is near it
 constexpr size_t kNoiseSamples = 64;
 constexpr size_t kTurnMax = 4;
 
@@ -19,7 +19,7 @@ constexpr size_t kTurnMax = 4;
 
 double Level::News() const {
   if (windows_ <= 0) return std::numeric_limits<double>::infinity();
-  // Student's t of as rare a noise, where the error is known from so many windows.
+  // Student's t of equally rare noise, if the error is known from this many windows.
   const double errors = std::sqrt(windows_ * std::expm1(kErrors * kErrors / windows_));
   return std::max(errors * std::max(error_, noise_error_), excursions_.News());
 }
@@ -38,7 +38,7 @@ void Level::Follow(double mean) {
   age_ += samples_ / kLooks;
 }
 
-// Only moves up count: a number that falls as it should moves down without noise.
+// Only upward moves count: a number that falls as it should moves down without noise.
 void Level::MeasureError(double least) {
   error_ = least * least;
   const size_t size = means_.size();
@@ -87,8 +87,8 @@ void Levels::ForgetNewest(size_t count) {
   for (const double sample : kept) samples_.Add(sample);
 }
 
-// The least over some distances between samples, because batches of a few kinds that come in turn differ from their
-// neighbours by more than their mean does.
+// The minimum over some distances between samples, because batches of a few kinds in turn differ from their neighbours
+// by more than their mean does.
 double Levels::Noise() const {
   const size_t samples = std::min(samples_.size(), kNoiseSamples);
   double least = std::numeric_limits<double>::infinity();
@@ -107,8 +107,8 @@ size_t OnsetIn(const std::vector<double>& samples) {
   size_t onset = 0;
   for (size_t i = 2; i < samples.size(); ++i)
     for (const bool is_ramp : {false, true}) {
-      // Least is left over where most of the squares about the mean is taken, by 1 after the onset or by the distance
-      // from it: the square of its product with the samples, over its own squares about its mean.
+      // The remainder is least if most of the squares about the mean is explained, by 1 after the onset or by the
+      // distance from it: the square of its product with the samples, over its own squares about its mean.
       double sum = 0, squares = 0, product = 0;
       for (size_t k = i; k < samples.size(); ++k) {
         const double height = is_ramp ? static_cast<double>(k - i + 1) : 1;

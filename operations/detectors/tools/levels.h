@@ -1,5 +1,5 @@
-// Levels of a noisy number, and whether one has risen for good: means over windows of several lengths, since the mean
-// of many samples shows what no single one does.
+// Levels of a noisy number, and whether one has risen permanently: means over windows of several lengths, since the
+// mean of many samples shows small changes that single samples do not.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace stepwatch::operations {
 
-// The mean of the last `samples` ones, looked at four times in as many.
+// The mean of the last `samples` ones, checked four times in as many samples.
 class Level {
  public:
   explicit Level(size_t samples) : samples_(samples) {}
@@ -18,11 +18,11 @@ class Level {
   size_t samples() const { return samples_; }
   double mean() const { return mean_; }
   double lowest() const { return excursions_.lowest(); }
-  // Samples since it was lowest.
+  // Samples since its lowest value.
   size_t age() const { return age_; }
-  // How far above its lowest it must be to be news: see Levels.
+  // The distance above its lowest that is significant: see Levels.
   double News() const;
-  // How far above it the level has come back from.
+  // The largest distance above it from which the level has returned.
   double Usual() const { return excursions_.Usual(); }
   void Add(double mean, double noise);
   // Only follows the mean.
@@ -35,33 +35,33 @@ class Level {
   size_t samples_;
   size_t age_ = 0;
   double mean_ = 0;
-  double noise_error_ = 0;  // of the mean, were all noise white
-  double error_ = 0;        // of the mean, as it was while the level was near its lowest
-  double windows_ = 0;      // from which that is known
+  double noise_error_ = 0;  // of the mean, if all noise were white
+  double error_ = 0;        // of the mean, measured while the level was near its lowest
+  double windows_ = 0;      // on which that is based
   Excursions excursions_;
   SampleWindow means_{64};
 };
 
-// A level has risen if it is above its lowest by as many standard errors as noise reaches once in ten million looks,
-// by Student's t where few windows are known; and further than it came back from before. The error of a mean is taken
-// from how far means have moved up from one window to later ones, so that it holds for noise that is correlated, has
-// two tops, or has outliers.
+// A level has risen if it is above its lowest by as many standard errors as noise reaches once in ten million looks, by
+// Student's t if few windows are known; and further than it has returned from before. The error of a mean is taken from
+// the upward moves of means from one window to later ones, so that it holds for noise that is correlated, has two tops,
+// or has outliers.
 class Levels {
  public:
   Levels();
 
-  // Noise is learnt, and levels that are back are remembered, unless the rise is known already.
+  // Noise is learnt, and levels that have returned are remembered, unless the rise is already known.
   void Add(double sample, bool is_risen);
-  // The levels, the one of fewest samples first.
+  // The levels, that of the fewest samples first.
   const std::vector<Level>& all() const { return levels_; }
-  // The level was looked at with the last sample.
+  // True if the level was checked with the last sample.
   bool IsDue(const Level& level) const;
-  // A rise to there is over.
+  // A rise to this level is over.
   void AddOver(double peak);
-  // Leaves the newest samples out: they were of no level, as it turned out.
+  // Removes the newest samples: they turned out to belong to no level.
   void ForgetNewest(size_t count);
   const SampleWindow& samples() const { return samples_; }
-  // Standard deviation of a sample, as far as neighbours show it.
+  // Standard deviation of a sample, estimated from neighbours.
   double noise() const { return noise_; }
 
  private:
@@ -73,8 +73,8 @@ class Levels {
   std::vector<Level> levels_;
 };
 
-// How many of the samples, the oldest first, are from before they rose, at once or little by little: the number at
-// which the squares of what a step, or a ramp, leaves over are least. 0: there are too few.
+// The number of samples, the oldest first, from before they rose, at once or gradually: the number at which the squares
+// of the remainder from a step, or a ramp, are least. 0: too few samples.
 size_t OnsetIn(const std::vector<double>& samples);
 
 }  // namespace stepwatch::operations

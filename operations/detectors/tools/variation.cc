@@ -6,15 +6,15 @@
 namespace stepwatch::operations {
 namespace {
 
-constexpr int64_t kRemembered = 2048;  // samples: a run that was lively once may be calm now
+constexpr int64_t kRemembered = 2048;  // samples: a run that was variable once may be calm now
 constexpr size_t kOverMax = 32;
 constexpr double kUsualRises = 1.5;
 constexpr int64_t kHiccupsMin = 3;
-constexpr int64_t kFewSamples = 64;  // of which a single one as high is evidence of more
-constexpr double kChance = 1e-5;     // of a row at hand, by what came of others
+constexpr int64_t kFewSamples = 64;  // among this many, a single one of this height is evidence of more
+constexpr double kChance = 1e-5;     // of a present row, from the outcome of others
 constexpr int64_t kInARowMax = 24;
-constexpr double kHiccupHigh = 0.8;  // of the height at hand is as high,
-constexpr double kHiccupLow = 0.4;   // and this is back
+constexpr double kHiccupHigh = 0.8;  // of the present height counts as the same height,
+constexpr double kHiccupLow = 0.4;   // and this counts as returned
 
 }  // namespace
 
@@ -31,7 +31,7 @@ double Excursions::Add(double level, size_t samples) {
 
 void Excursions::AddOver(double peak) {
   const Over over{samples_, peak - lowest_, peak};
-  // A smaller one that is older will never again be the largest.
+  // An older, smaller one can never again be the largest.
   std::erase_if(over_, [&](const Over& last) {
     return (last.rise <= over.rise && last.peak <= over.peak) || samples_ - last.sample > kRemembered;
   });
@@ -43,7 +43,7 @@ void Excursions::AddOver(double peak) {
 double Excursions::Usual() const {
   double usual = 0;
   for (const Over& over : over_)
-    // A level that swings about a middle falls as far as it has risen, unless learning left it behind.
+    // A level that swings about a middle falls as far as it has risen, unless learning lowered it.
     if (samples_ - over.sample <= kRemembered) usual = std::max(usual, std::min(over.peak - lowest_, 2 * over.rise));
   return usual;
 }
