@@ -188,7 +188,7 @@ class Bench {
     }
     return SpreadOf(ratios);
   }
-  // Of all steps so far: a divisor that is not stretched by a busy moment.
+  // Covers all steps so far, so that a busy moment does not stretch the divisor.
   Spread BareStep() const { return SpreadOf(bare_steps_); }
 
   void Collecting(const Load& load, Target target) {

@@ -105,7 +105,7 @@ class Loop:
         return {
             "step_ms": statistics.median(step for step, _ in taken) / 1e6,
             "around_update_us": statistics.median(around for _, around in taken) / 1e3,
-            # Of all threads: work moved off the step thread counts as well.
+            # The time of all threads: work moved off the step thread counts as well.
             "processor_ms": (time.process_time() - processor) / len(taken) * 1e3,
         }
 

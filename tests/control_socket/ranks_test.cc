@@ -253,7 +253,7 @@ TEST_CASE(
   CHECK(leader.job->Changes().size() == 1);
   CHECK(server.GetJson("/v1/history")["directory"] == "/out/run");
 
-  // Who may change nothing at this control socket is not heard at the other.
+  // A request without permission to change this job is not forwarded to rank 0.
   heard.clear();
   const Match stop = FindRoute("POST", "/v1/stop");
   base::IoThread worker;

@@ -148,8 +148,8 @@ bool IsAnswered(TestServer* server, const std::string& method, const std::string
   });
 }
 
-// What a day at the control socket is: questions of all kinds, a visitor who leaves in the midst, the socket's
-// directory gone and back, the end.
+// The life of a control socket: requests of all kinds, a client that leaves before its answer, the socket's directory
+// removed and made again, the end.
 void Live() {
   const size_t descriptors = testing::EntriesOf("/proc/self/fd");
   {

@@ -33,7 +33,7 @@ class NoSpaceLeft : public std::runtime_error {
 const ControlSockets* sockets_of_child = nullptr;
 std::string told_in_child;
 
-// What stood for std::terminate before the recorder: keeps what the monitor's control socket says then.
+// The terminate handler before the recorder's: keeps the beats that the control socket returns at that moment.
 [[noreturn]] void KeepBeats(const std::string& path) {
   if (sockets_of_child == nullptr) ::_exit(0);
   const Json answer = sockets_of_child->Get("/v1/beats");
@@ -44,7 +44,7 @@ std::string told_in_child;
   ::_exit(7);
 }
 
-// What the control socket of a process tells of its end, which `work` brings about on a thread of its own.
+// Returns the events that the control socket of a process reports of its end, which `work` causes on its own thread.
 Json EventsAtEnd(const std::function<void()>& work) {
   static std::string path;
   const TemporaryDirectory directory;
