@@ -75,7 +75,6 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/incidents": (6, ("operations/vocabulary", "operations/runs", "operations/detectors")),
     "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
-    "operations/upstream": (6, ()),
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/discovery": (
         6,
@@ -86,7 +85,6 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
         (
             "operations/store",
             "operations/intake",
-            "operations/upstream",
             "operations/witness",
             "operations/discovery",
             "operations/vocabulary",

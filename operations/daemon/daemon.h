@@ -7,8 +7,8 @@
 #include <chrono>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +18,7 @@
 #include "operations/daemon/clock_watch.h"
 #include "operations/daemon/daemon_settings.h"
 #include "operations/daemon/known_until.h"
+#include "operations/daemon/state_writer.h"
 #include "operations/daemon/upstream.h"
 #include "operations/discovery/discovery.h"
 #include "operations/incidents/observer.h"
@@ -64,8 +65,8 @@ class Daemon final : public Service {
   void CountLeftOut() override;
   std::vector<RunSnapshot> Runs() const override { return observer_.Runs(); }
   std::optional<RunSnapshot> Run(std::string_view id) const override { return observer_.Run(id); }
-  std::vector<std::string> RunsOfStore() const override;
-  std::optional<std::string> RunOfStore(std::string_view id) const override;
+  std::vector<std::string> RunsOfStore() const override { return state_->Summaries(); }
+  std::optional<std::string> RunOfStore(std::string_view id) const override { return state_->Summary(id); }
   void SeriesNames(const std::string& run, std::function<void(std::vector<std::string>)> then) override;
   void SeriesOf(const std::string& run, const std::string& name,
                 std::function<void(std::vector<SeriesPoint>)> then) override;
@@ -103,7 +104,6 @@ class Daemon final : public Service {
   void RestoreLate(const Restored& restored);
   // The store may lack earlier data: writes all known data again.
   void StoreAgain();
-  void WriteAllSeries();
   void AwaitTick();
   void Tick();
   static Settings SettingsOfObserver(Settings chosen);
@@ -120,20 +120,12 @@ class Daemon final : public Service {
   void LookForLosses();
   // Records and stores changes; `then` is called when they are safe.
   void Publish(const std::vector<Incident>& changes, std::function<void()> then);
-  // Stores runs whose state has changed, at most this many.
-  void StoreRuns(size_t runs_max);
-  void ForgetEnded();
-  // Records whose series have grown, and stores those of this many runs.
-  void FindSeries();
-  void StoreSeries(size_t runs_max);
-  void StoreProcesses();
   // Removes the data of runs that are over, or that the observer has forgotten.
   void ForgetOld();
   // Resolves open incidents of runs that are unknown by now.
   void ResolveForgotten();
   // Lines arrive of a run that the observer does not know: its open incidents stay open.
   void AdoptOf(const std::string& run);
-  void StoreSeriesOf(const std::string& run);
 
   boost::asio::io_context& loop_;
   Log& log_;
@@ -142,21 +134,12 @@ class Daemon final : public Service {
   IncidentRegistry incidents_;
   ClockWatch clock_;
   std::unique_ptr<StoreQueue> store_;
+  std::optional<StateWriter> state_;      // with the store
   std::unique_ptr<Upstream> upstream_;    // null without an upstream
   std::unique_ptr<Discovery> discovery_;  // null: it is disabled
   Intake intake_;
   watch::Timer tick_;
 
-  struct RunMark {
-    std::string state;
-    int64_t step = -1;  // at the last look at its series
-    double stored_t = 0;
-  };
-  std::map<std::string, RunMark> marks_;
-  std::map<std::pair<std::string, std::string>, int64_t> series_marks_;  // the first step to write next
-  std::deque<std::string> series_due_;
-  std::map<std::string, StoredRun, std::less<>> ended_;  // in the store
-  std::map<std::string, KnownProcess> processes_;        // in the store
   KnownUntil known_until_;
   int64_t number_ = 0;        // of the last line
   int64_t begun_number_ = 0;  // the number before the first line of this process, if it has begun without the store

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "controller/watch/loop_mailbox.h"
+#include "operations/daemon/post.h"
 #include "operations/daemon/spool.h"
-#include "operations/upstream/post.h"
 #include "src/base/io_executor.h"
 #include "src/base/retry.h"
 

@@ -48,7 +48,7 @@ void IncidentRegistry::Restore(const Restored& restored) {
   silences_ = restored.silences;
   number_last_ = restored.number_last;
   // Numbers without a change were those of lines.
-  const bool has_all = restored.changes.size() < static_cast<size_t>(Store::kChangesRestored);
+  const bool has_all = restored.changes.size() < static_cast<size_t>(Restored::kChangesMax);
   number_forgotten_ = has_all ? 0 : events_.front().number - 1;
 }
 

@@ -119,36 +119,7 @@ Status CheckTables(Database* database) {
   return Status();
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) {
-  Result<Database> opened = Database::Open(options.path, options.vfs);
-  if (!opened.ok()) return opened.status();
-  std::unique_ptr<Store> store(new Store(options, std::move(opened).value()));
-  Status status = store->database_.Execute(kSetUp);
-  if (status.ok()) status = PrepareTables(&store->database_);
-  if (status.ok()) status = CheckTables(&store->database_);
-  if (status.ok()) status = store->database_.Execute(kJournal);
-  if (!status.ok()) return Status(status.code(), options.path + ": " + status.message());
-  return store;
-}
-
-Status Store::Write(const Batch& batch) {
-  if (batch.empty()) return Status();
-  return Transact([&] { return WriteAll(batch); });
-}
-
-Status Store::WriteAll(const Batch& batch) {
-  if (Status status = WriteLines(batch.lines); !status.ok()) return status;
-  if (Status status = WriteRuns(batch); !status.ok()) return status;
-  for (const StoredChange& change : batch.changes)
-    if (Status status = WriteChange(change); !status.ok()) return status;
-  if (Status status = WriteSilences(batch); !status.ok()) return status;
-  if (Status status = WriteProcesses(batch); !status.ok()) return status;
-  return WriteSeries(batch.series);
-}
-
-Status Store::WriteLines(const std::deque<StoredLine>& lines) {
+Status WriteLines(Database* database, const std::deque<StoredLine>& lines) {
   if (lines.empty()) return Status();
   std::map<std::string, Chunk> chunks;
   std::map<std::string, const StoredLine*> begins;
@@ -159,9 +130,9 @@ Status Store::WriteLines(const std::deque<StoredLine>& lines) {
     }
     if (!line.begins) AddLine(line, &chunks[line.run]);
   }
-  Result<Statement> forget = database_.Prepare("DELETE FROM lines WHERE run = ?");
-  Result<Statement> begin = database_.Prepare("INSERT OR REPLACE INTO begins VALUES (?, ?, ?, ?)");
-  Result<Statement> insert = database_.Prepare("INSERT INTO lines (run, t_last, bytes, text) VALUES (?, ?, ?, ?)");
+  Result<Statement> forget = database->Prepare("DELETE FROM lines WHERE run = ?");
+  Result<Statement> begin = database->Prepare("INSERT OR REPLACE INTO begins VALUES (?, ?, ?, ?)");
+  Result<Statement> insert = database->Prepare("INSERT INTO lines (run, t_last, bytes, text) VALUES (?, ?, ?, ?)");
   for (const auto* prepared : {&forget, &begin, &insert})
     if (!prepared->ok()) return prepared->status();
   for (const auto& [run, line] : begins) {
@@ -183,9 +154,9 @@ Status Store::WriteLines(const std::deque<StoredLine>& lines) {
   return Status();
 }
 
-Status Store::WriteRuns(const Batch& batch) {
+Status WriteRuns(Database* database, const Batch& batch) {
   if (batch.runs.empty()) return Status();
-  Result<Statement> write = database_.Prepare("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)");
+  Result<Statement> write = database->Prepare("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?)");
   if (!write.ok()) return write.status();
   for (const auto& [id, run] : batch.runs) {
     write.value().Bind(1, id);
@@ -197,9 +168,9 @@ Status Store::WriteRuns(const Batch& batch) {
   return Status();
 }
 
-Status Store::WriteChange(const StoredChange& change) {
-  Result<Statement> log = database_.Prepare("INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)");
-  Result<Statement> write = database_.Prepare("INSERT OR REPLACE INTO incidents VALUES (?, ?, ?, ?, ?, ?)");
+Status WriteChange(Database* database, const StoredChange& change) {
+  Result<Statement> log = database->Prepare("INSERT OR REPLACE INTO changes VALUES (?, ?, ?, ?)");
+  Result<Statement> write = database->Prepare("INSERT OR REPLACE INTO incidents VALUES (?, ?, ?, ?, ?, ?)");
   for (const auto* prepared : {&log, &write})
     if (!prepared->ok()) return prepared->status();
   const Incident& incident = change.incident;
@@ -217,7 +188,7 @@ Status Store::WriteChange(const StoredChange& change) {
   if (Status status = log.value().Run(); !status.ok()) return status;
   if (Status status = write.value().Run(); !status.ok()) return status;
   if (change.what != "acknowledged" || !change.acknowledgement) return Status();
-  Result<Statement> insert = database_.Prepare("INSERT INTO acknowledgements VALUES (?, ?, ?, ?)");
+  Result<Statement> insert = database->Prepare("INSERT INTO acknowledgements VALUES (?, ?, ?, ?)");
   if (!insert.ok()) return insert.status();
   insert.value().Bind(1, incident.id);
   insert.value().Bind(2, change.acknowledgement->t);
@@ -226,10 +197,10 @@ Status Store::WriteChange(const StoredChange& change) {
   return insert.value().Run();
 }
 
-Status Store::WriteSilences(const Batch& batch) {
+Status WriteSilences(Database* database, const Batch& batch) {
   if (batch.silences.empty() && batch.silences_removed.empty()) return Status();
-  Result<Statement> write = database_.Prepare("INSERT OR REPLACE INTO silences VALUES (?, ?, ?, ?, ?, ?, ?)");
-  Result<Statement> remove = database_.Prepare("DELETE FROM silences WHERE id = ?");
+  Result<Statement> write = database->Prepare("INSERT OR REPLACE INTO silences VALUES (?, ?, ?, ?, ?, ?, ?)");
+  Result<Statement> remove = database->Prepare("DELETE FROM silences WHERE id = ?");
   for (const auto* prepared : {&write, &remove})
     if (!prepared->ok()) return prepared->status();
   for (const Silence& silence : batch.silences) {
@@ -249,10 +220,10 @@ Status Store::WriteSilences(const Batch& batch) {
   return Status();
 }
 
-Status Store::WriteProcesses(const Batch& batch) {
+Status WriteProcesses(Database* database, const Batch& batch) {
   if (batch.processes.empty()) return Status();
-  Result<Statement> write = database_.Prepare("INSERT OR REPLACE INTO processes VALUES (?, ?, ?)");
-  Result<Statement> remove = database_.Prepare("DELETE FROM processes WHERE key = ?");
+  Result<Statement> write = database->Prepare("INSERT OR REPLACE INTO processes VALUES (?, ?, ?)");
+  Result<Statement> remove = database->Prepare("DELETE FROM processes WHERE key = ?");
   for (const auto* prepared : {&write, &remove})
     if (!prepared->ok()) return prepared->status();
   for (const auto& [key, process] : batch.processes) {
@@ -265,13 +236,42 @@ Status Store::WriteProcesses(const Batch& batch) {
   return Status();
 }
 
-Status Store::WriteSeries(const std::vector<StoredSeries>& all) {
+Status WriteSeries(Database* database, const std::vector<StoredSeries>& all) {
   if (all.empty()) return Status();
-  Result<SeriesWriter> writer = SeriesWriter::Open(&database_);
+  Result<SeriesWriter> writer = SeriesWriter::Open(database);
   if (!writer.ok()) return writer.status();
   for (const StoredSeries& series : all)
     if (Status status = writer.value().Replace(series); !status.ok()) return status;
   return Status();
+}
+
+Status WriteAll(Database* database, const Batch& batch) {
+  if (Status status = WriteLines(database, batch.lines); !status.ok()) return status;
+  if (Status status = WriteRuns(database, batch); !status.ok()) return status;
+  for (const StoredChange& change : batch.changes)
+    if (Status status = WriteChange(database, change); !status.ok()) return status;
+  if (Status status = WriteSilences(database, batch); !status.ok()) return status;
+  if (Status status = WriteProcesses(database, batch); !status.ok()) return status;
+  return WriteSeries(database, batch.series);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) {
+  Result<Database> opened = Database::Open(options.path, options.vfs);
+  if (!opened.ok()) return opened.status();
+  std::unique_ptr<Store> store(new Store(options, std::move(opened).value()));
+  Status status = store->database_.Execute(kSetUp);
+  if (status.ok()) status = PrepareTables(&store->database_);
+  if (status.ok()) status = CheckTables(&store->database_);
+  if (status.ok()) status = store->database_.Execute(kJournal);
+  if (!status.ok()) return Status(status.code(), options.path + ": " + status.message());
+  return store;
+}
+
+Status Store::Write(const Batch& batch) {
+  if (batch.empty()) return Status();
+  return database_.Transact([&] { return WriteAll(&database_, batch); });
 }
 
 Status Store::Check() {
@@ -301,7 +301,7 @@ Status Store::Prove() {
 }
 
 Status Store::TakeOver(Database* other) {
-  return Transact([&] {
+  return database_.Transact([&] {
     for (const StoreTable& table : kStoreTables)
       if (Status status = other->CopyRows(table.name, table.order, &database_); !status.ok()) return status;
     return Status();
@@ -312,6 +312,31 @@ Status Store::Delete(const std::vector<std::string>& unreadable) {
   for (const std::string& sql : unreadable)
     if (Status status = database_.Execute(sql); !status.ok()) return status;
   return Status();
+}
+
+Result<std::vector<std::string>> Store::SeriesNames(const std::string& run) {
+  Result<Statement> select = database_.Prepare("SELECT DISTINCT name FROM series WHERE run = ?");
+  if (!select.ok()) return select.status();
+  select.value().Bind(1, run);
+  std::vector<std::string> names;
+  for (;;) {
+    const Result<bool> row = select.value().Next();
+    if (!row.ok()) return row.status();
+    if (!row.value()) return names;
+    names.push_back(select.value().Text(0));
+  }
+}
+
+Result<int64_t> Store::LastChange() {
+  return database_.Ask("SELECT max(number) FROM changes");
+}
+
+Result<int64_t> Store::Bytes() {
+  const Result<int64_t> pages = database_.Ask("PRAGMA page_count");
+  if (!pages.ok()) return pages;
+  const Result<int64_t> page = database_.Ask("PRAGMA page_size");
+  if (!page.ok()) return page;
+  return pages.value() * page.value();
 }
 
 }  // namespace stepwatch::operations

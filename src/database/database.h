@@ -59,6 +59,17 @@ class Database {
   Result<Statement> Prepare(const std::string& sql);
   // Runs a query for one number: the only column of the only row.
   Result<int64_t> Ask(const std::string& sql);
+  // One transaction around `work`, which returns a Status: rolled back completely if any of it fails.
+  template <class Work>
+  Status Transact(const Work& work) {
+    Status status = Execute("BEGIN IMMEDIATE");
+    if (!status.ok()) return status;
+    status = work();
+    if (status.ok()) status = Execute("COMMIT");
+    // Some errors have ended the transaction already.
+    if (!status.ok() && !is_autocommit()) (void)Execute("ROLLBACK");
+    return status;
+  }
   int64_t last_row_id() const { return sqlite3_last_insert_rowid(handle_.get()); }
   // Rows changed by the last statement.
   int changes() const { return sqlite3_changes(handle_.get()); }

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "operations/upstream/post.h"
+#include "operations/daemon/post.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 

@@ -75,7 +75,7 @@ TEST_CASE("a book that was restored with as many changes as are kept may miss so
   IncidentRegistry before;
   Restored restored;
   (void)before.Change(IncidentOf("a"));
-  for (int64_t i = 0; i < Store::kChangesRestored; ++i) restored.changes.push_back(before.Change(IncidentOf("a")));
+  for (int64_t i = 0; i < Restored::kChangesMax; ++i) restored.changes.push_back(before.Change(IncidentOf("a")));
   IncidentRegistry book;
   book.Restore(restored);
   CHECK(book.After(0, 10).misses_some);

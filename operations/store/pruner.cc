@@ -1,8 +1,6 @@
-// Deletion of old data from the store.
-#include <cmath>
+#include "operations/store/pruner.h"
 
-#include "operations/store/series_table.h"
-#include "operations/store/store.h"
+#include <optional>
 
 namespace stepwatch::operations {
 namespace {
@@ -16,10 +14,10 @@ constexpr const char* kFreePages = "PRAGMA incremental_vacuum(2000)";
 }  // namespace
 
 // Each transaction is short, because writes wait for the running one.
-Result<bool> Store::Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most) {
+Result<bool> Pruner::Prune(const StoreLimits& limits, double t, std::chrono::milliseconds at_most) {
   const auto deadline = std::chrono::steady_clock::now() + at_most;
   const auto has_time = [deadline] { return std::chrono::steady_clock::now() < deadline; };
-  Status status = Transact([&] {
+  Status status = database_.Transact([&] {
     if (Status lines = PruneLines(limits, t); !lines.ok()) return lines;
     return PruneOld(limits, t);
   });
@@ -39,7 +37,7 @@ Result<bool> Store::Prune(const StoreLimits& limits, double t, std::chrono::mill
   return !has_more && !has_more_runs;
 }
 
-Status Store::PruneLines(const StoreLimits& limits, double t) {
+Status Pruner::PruneLines(const StoreLimits& limits, double t) {
   Result<Statement> old = database_.Prepare(
       "DELETE FROM lines WHERE t_last < ?1 OR run IN (SELECT id FROM runs WHERE ended AND heard_t < ?2)");
   if (!old.ok()) return old.status();
@@ -58,7 +56,7 @@ Status Store::PruneLines(const StoreLimits& limits, double t) {
 }
 
 // Incidents are kept longer than runs that are forgotten for lack of room.
-Status Store::PruneOld(const StoreLimits& limits, double t) {
+Status Pruner::PruneOld(const StoreLimits& limits, double t) {
   for (const char* sql :
        {"DELETE FROM changes WHERE incident IN (SELECT id FROM incidents WHERE NOT open AND opened_t < ?)",
         "DELETE FROM acknowledgements WHERE incident IN (SELECT id FROM incidents WHERE NOT open AND "
@@ -77,7 +75,7 @@ Status Store::PruneOld(const StoreLimits& limits, double t) {
 }
 
 // The next series in their order. False: there is no further one.
-Result<bool> Store::ThinNext(int64_t points_max) {
+Result<bool> Pruner::ThinNext(int64_t points_max) {
   Result<std::optional<SeriesKey>> next = SeriesAfter(&database_, thinned_);
   if (!next.ok()) return next.status();
   thinned_ = next.value().value_or(SeriesKey());
@@ -85,14 +83,14 @@ Result<bool> Store::ThinNext(int64_t points_max) {
   const Result<int64_t> points = PointsOf(&database_, thinned_);
   if (!points.ok()) return points.status();
   if (points.value() <= points_max) return true;
-  if (Status status = Transact([&] { return ThinSeries(&database_, thinned_, points_max); }); !status.ok())
+  if (Status status = database_.Transact([&] { return ThinSeries(&database_, thinned_, points_max); }); !status.ok())
     return status;
   return true;
 }
 
 // Deletes a series of the run that ended first, or the rest of it; a run without an end counts once it has had no line
 // for as long as runs are kept. False: the next run is kept.
-Result<bool> Store::ForgetSome(const StoreLimits& limits, double t) {
+Result<bool> Pruner::ForgetSome(const StoreLimits& limits, double t) {
   const double old_t = t - limits.ended_seconds;
   Result<Statement> oldest =
       database_.Prepare("SELECT id, heard_t FROM runs WHERE ended OR heard_t < ? ORDER BY heard_t LIMIT 1");
@@ -111,14 +109,14 @@ Result<bool> Store::ForgetSome(const StoreLimits& limits, double t) {
   }
   const Result<std::optional<SeriesKey>> series = SeriesAfter(&database_, {run, ""});
   if (!series.ok()) return series.status();
-  const Status status = Transact([&] {
+  const Status status = database_.Transact([&] {
     return series.value() && series.value()->run == run ? DeleteSeries(&database_, *series.value()) : ForgetRun(run);
   });
   if (!status.ok()) return status;
   return true;
 }
 
-Status Store::ForgetRun(const std::string& run) {
+Status Pruner::ForgetRun(const std::string& run) {
   for (const char* sql :
        {"DELETE FROM lines WHERE run = ?", "DELETE FROM begins WHERE run = ?", "DELETE FROM runs WHERE id = ?"}) {
     Result<Statement> statement = database_.Prepare(sql);

@@ -1,4 +1,4 @@
-#include "operations/upstream/post.h"
+#include "operations/daemon/post.h"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,11 @@
-// Queries of the store.
+#include "operations/store/restored.h"
+
 #include <algorithm>
 #include <charconv>
 #include <map>
 #include <string_view>
 
 #include "operations/store/row_text.h"
-#include "operations/store/series_table.h"
-#include "operations/store/store.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -46,43 +45,11 @@ void SplitChunk(const std::string& run, std::string_view text, std::vector<Store
   }
 }
 
-}  // namespace
-
-void Restored::Append(const Batch& later) {
-  lines.insert(lines.end(), later.lines.begin(), later.lines.end());
-  for (const StoredChange& change : later.changes) {
-    std::erase_if(incidents, [&](const StoredIncident& each) { return each.incident.id == change.incident.id; });
-    incidents.push_back({change.number, change.incident, change.acknowledgement});
-    changes.push_back(change);
-    number_last = std::max(number_last, change.number);
-  }
-  if (!lines.empty()) number_last = std::max(number_last, lines.back().number);
-  silences.insert(silences.end(), later.silences.begin(), later.silences.end());
-  std::erase_if(silences, [&](const Silence& each) {
-    const auto& removed = later.silences_removed;
-    return std::find(removed.begin(), removed.end(), each.id) != removed.end();
-  });
-}
-
-Result<Restored> Store::Load() {
-  Restored restored;
-  for (const auto load : {&Store::LoadIncidents, &Store::LoadLines, &Store::LoadRuns, &Store::LoadProcesses})
-    if (Status status = (this->*load)(&restored); !status.ok()) return status;
+Status ReadIncidents(Database* database, Restored* restored) {
   Status status = ForEachRow(
-      database_.Prepare("SELECT id, run, kind, by, note, created_t, until_t FROM silences ORDER BY created_t"),
-      [&](Statement& row) {
-        restored.silences.push_back(
-            {row.Text(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Number(5), row.Number(6)});
-      });
-  if (!status.ok()) return status;
-  return restored;
-}
-
-Status Store::LoadIncidents(Restored* restored) {
-  Status status = ForEachRow(
-      database_.Prepare("SELECT number, json, id FROM incidents WHERE open OR number IN "
+      database->Prepare("SELECT number, json, id FROM incidents WHERE open OR number IN "
                         "(SELECT number FROM incidents ORDER BY number DESC LIMIT " +
-                        std::to_string(kIncidentsRestored) + ") ORDER BY number"),
+                        std::to_string(Restored::kIncidentsMax) + ") ORDER BY number"),
       [&](Statement& row) {
         Result<StoredChange> change = ParseChange(row.Integer(0), "", row.Text(1));
         if (!change.ok() || change.value().incident.id != row.Text(2) || !IsNumber(row.Integer(0))) {
@@ -94,8 +61,8 @@ Status Store::LoadIncidents(Restored* restored) {
       });
   if (!status.ok()) return status;
   status = ForEachRow(
-      database_.Prepare("SELECT number, what, json FROM changes ORDER BY number DESC LIMIT " +
-                        std::to_string(kChangesRestored)),
+      database->Prepare("SELECT number, what, json FROM changes ORDER BY number DESC LIMIT " +
+                        std::to_string(Restored::kChangesMax)),
       [&](Statement& row) {
         Result<StoredChange> change = ParseChange(row.Integer(0), row.Text(1), row.Text(2));
         if (change.ok())
@@ -114,12 +81,12 @@ Status Store::LoadIncidents(Restored* restored) {
   return status;
 }
 
-Status Store::LoadLines(Restored* restored) {
-  Status status = ForEachRow(database_.Prepare("SELECT run, number, t, json FROM begins"), [&](Statement& row) {
+Status ReadLines(Database* database, Restored* restored) {
+  Status status = ForEachRow(database->Prepare("SELECT run, number, t, json FROM begins"), [&](Statement& row) {
     restored->lines.push_back({row.Integer(1), row.Text(0), row.Number(2), row.Text(3), true});
   });
   if (!status.ok()) return status;
-  status = ForEachRow(database_.Prepare("SELECT run, t_last, text FROM lines ORDER BY id"), [&](Statement& row) {
+  status = ForEachRow(database->Prepare("SELECT run, t_last, text FROM lines ORDER BY id"), [&](Statement& row) {
     SplitChunk(row.Text(0), row.Text(2), &restored->lines);
     restored->t_last = row.Number(1);
   });
@@ -131,37 +98,58 @@ Status Store::LoadLines(Restored* restored) {
   return status;
 }
 
-Status Store::LoadRuns(Restored* restored) {
-  return ForEachRow(database_.Prepare("SELECT id, heard_t, summary FROM runs WHERE ended ORDER BY heard_t DESC LIMIT " +
-                                      std::to_string(kRunsRestored)),
+Status ReadRuns(Database* database, Restored* restored) {
+  return ForEachRow(database->Prepare("SELECT id, heard_t, summary FROM runs WHERE ended ORDER BY heard_t DESC LIMIT " +
+                                      std::to_string(Restored::kRunsMax)),
                     [&](Statement& row) {
                       restored->runs.push_back({row.Text(0), true, row.Number(1), row.Text(2)});
                     });
 }
 
-Status Store::LoadProcesses(Restored* restored) {
-  return ForEachRow(database_.Prepare("SELECT json FROM processes"), [&](Statement& row) {
+Status ReadProcesses(Database* database, Restored* restored) {
+  return ForEachRow(database->Prepare("SELECT json FROM processes"), [&](Statement& row) {
     Result<KnownProcess> process = ParseProcess(row.Text(0));
     if (process.ok()) restored->processes.push_back(std::move(process).value());
   });
 }
 
-Result<std::vector<SeriesPoint>> Store::SeriesOf(const std::string& run, const std::string& name) {
-  return ReadSeries(&database_, run, name);
+Status ReadSilences(Database* database, Restored* restored) {
+  return ForEachRow(
+      database->Prepare("SELECT id, run, kind, by, note, created_t, until_t FROM silences ORDER BY created_t"),
+      [&](Statement& row) {
+        restored->silences.push_back(
+            {row.Text(0), row.Text(1), row.Text(2), row.Text(3), row.Text(4), row.Number(5), row.Number(6)});
+      });
 }
 
-Result<std::vector<std::string>> Store::SeriesNames(const std::string& run) {
-  Result<Statement> select = database_.Prepare("SELECT DISTINCT name FROM series WHERE run = ?");
-  if (select.ok()) select.value().Bind(1, run);
-  std::vector<std::string> names;
-  Status status = ForEachRow(std::move(select), [&](Statement& row) { names.push_back(row.Text(0)); });
-  if (!status.ok()) return status;
-  return names;
+}  // namespace
+
+void Restored::Append(const Batch& later) {
+  lines.insert(lines.end(), later.lines.begin(), later.lines.end());
+  for (const StoredChange& change : later.changes) {
+    std::erase_if(incidents, [&](const StoredIncident& each) { return each.incident.id == change.incident.id; });
+    incidents.push_back({change.number, change.incident, change.acknowledgement});
+    changes.push_back(change);
+    number_last = std::max(number_last, change.number);
+  }
+  if (!lines.empty()) number_last = std::max(number_last, lines.back().number);
+  silences.insert(silences.end(), later.silences.begin(), later.silences.end());
+  std::erase_if(silences, [&](const Silence& each) {
+    const auto& removed = later.silences_removed;
+    return std::find(removed.begin(), removed.end(), each.id) != removed.end();
+  });
 }
 
-Result<std::vector<StoredChange>> Store::ChangesOf(const std::string& incident) {
+Result<Restored> ReadRestored(Database* database) {
+  Restored restored;
+  for (const auto read : {ReadIncidents, ReadLines, ReadRuns, ReadProcesses, ReadSilences})
+    if (Status status = read(database, &restored); !status.ok()) return status;
+  return restored;
+}
+
+Result<std::vector<StoredChange>> ReadChanges(Database* database, const std::string& incident) {
   Result<Statement> select =
-      database_.Prepare("SELECT number, what, json FROM changes WHERE incident = ? ORDER BY number");
+      database->Prepare("SELECT number, what, json FROM changes WHERE incident = ? ORDER BY number");
   if (select.ok()) select.value().Bind(1, incident);
   std::vector<StoredChange> changes;
   Status status = ForEachRow(std::move(select), [&](Statement& row) {
@@ -170,18 +158,6 @@ Result<std::vector<StoredChange>> Store::ChangesOf(const std::string& incident) 
   });
   if (!status.ok()) return status;
   return changes;
-}
-
-Result<int64_t> Store::LastChange() {
-  return database_.Ask("SELECT max(number) FROM changes");
-}
-
-Result<int64_t> Store::Bytes() {
-  const Result<int64_t> pages = database_.Ask("PRAGMA page_count");
-  if (!pages.ok()) return pages;
-  const Result<int64_t> page = database_.Ask("PRAGMA page_size");
-  if (!page.ok()) return page;
-  return pages.value() * page.value();
 }
 
 }  // namespace stepwatch::operations
