@@ -388,7 +388,7 @@ void AddAck(CLI::App* app, int* exit_code) {
 
 void AddSilence(CLI::App* app, int* exit_code) {
   const auto arguments = std::make_shared<SilenceArguments>();
-  CLI::App* verb = app->add_subcommand("silence", "Silence future incidents for a while");
+  CLI::App* verb = app->add_subcommand("silence", "Mark incidents as known for a while; they still open");
   verb->add_option("--run", arguments->run,
                    "only incidents of this run: a prefix of its id, or a pattern with * (default: all)");
   verb->add_option("--kind", arguments->kind,
