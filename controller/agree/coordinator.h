@@ -53,7 +53,7 @@ class RankDelegate {
   virtual void Settle(const Settled& settled) = 0;
   // Called when the job's run id is known.
   virtual void Join(const std::string& run_id) = 0;
-  // The store fails, for this reason; Ok: it responds again.
+  // Called with the reason when the store fails, and with Ok when it responds again.
   virtual void StoreChanged(const Status& status) = 0;
   // Not on the leader. Called once if no message of the leader has arrived for this time; edits come only from it.
   virtual void LeaderIsSilent(std::chrono::milliseconds time) = 0;

@@ -39,7 +39,7 @@ class StoreClient {
     std::function<void(std::function<void()>)> post;
     // The owner of the requests; null: destroyed or stopped, so answers are ignored.
     std::function<std::shared_ptr<void>()> owner;
-    // The store fails, for this reason; Ok: it responds again.
+    // Called with the reason when the store fails, and with Ok when it responds again.
     std::function<void(const Status&)> on_change;
     // Called after every answer.
     std::function<void()> on_answer;

@@ -295,7 +295,7 @@ constexpr const char* kExitCodes =
     "timeout, 6 no such job, 7 no change.";
 
 void AddIfMatch(CLI::App* verb, std::string* if_match) {
-  verb->add_option("--if-match", *if_match, "write only if the SHA-256 of the current config is this; otherwise exit 3")
+  verb->add_option("--if-match", *if_match, "write only if the current config has this SHA-256; otherwise exit 3")
       ->check(CheckSha256);
 }
 
@@ -403,7 +403,7 @@ void AddRollback(CLI::App* app, int* exit_code) {
   const auto arguments = std::make_shared<RollbackArguments>();
   CLI::App* verb = app->add_subcommand("rollback", "Restore the config of an earlier plan");
   verb->add_option("PLAN", arguments->plan_id,
-                   "number of the plan (default: the latest plan whose config differs from that of the last one)");
+                   "number of the plan (default: the latest one with another config than the last applied plan)");
   verb->add_option("--config", arguments->config, kTarget);
   verb->add_option("--history", arguments->history,
                    "directory of a run, its stepwatch_history.jsonl, or the output base directory (default: that of "

@@ -388,7 +388,7 @@ void AddAck(CLI::App* app, int* exit_code) {
 
 void AddSilence(CLI::App* app, int* exit_code) {
   const auto arguments = std::make_shared<SilenceArguments>();
-  CLI::App* verb = app->add_subcommand("silence", "Silence future incidents for a while");
+  CLI::App* verb = app->add_subcommand("silence", "Mark incidents as known for a while; they still open");
   verb->add_option("--run", arguments->run,
                    "only incidents of this run: a prefix of its id, or a pattern with * (default: all)");
   verb->add_option("--kind", arguments->kind,
@@ -426,8 +426,8 @@ void AddWhy(CLI::App* app, int* exit_code) {
   verb->add_flag("--json", arguments->json, "one JSON object");
   AddSocket(verb, &arguments->stepwatchd);
   verb->footer(
-      "Prints since when, which rank and layer first, the changes just before, the evidence, and where to look. The\n"
-      "changes come from the job while it runs on this machine, else from its history in MONITOR_OUTPUT_DIR\n"
+      "Prints the last good step, the first rank and layer, the changes just before, the evidence, and where to look.\n"
+      "The changes come from the job while it runs on this machine, else from its history in MONITOR_OUTPUT_DIR\n"
       "(./monitor_output).\n"
       "Examples:\n  stepwatch why\n  stepwatch why 5f0c --stacks\n"
       "Exit codes: 0 done, 2 no such run, or an ambiguous prefix, 8 stepwatchd does not respond.");

@@ -177,7 +177,7 @@ void AddLimits(Page* page, const JobStatus& status) {
     page->One("stepwatch_rows_per_step_max", "gauge", "The most rows that a collected step may have.",
               limits.rows_per_step_max);
   if (limits.queue_bytes_max > 0)
-    page->One("stepwatch_queue_bytes_max", "gauge", "The most memory for rows on their way to the files.",
+    page->One("stepwatch_queue_bytes_max", "gauge", "Maximum memory for rows that are not in the files yet.",
               limits.queue_bytes_max);
 }
 

@@ -3,7 +3,7 @@
 //
 // Loop thread only; the files are touched on the executor, in the order of the calls here. No file is created before
 // the first plan that writes; with the format `api` alone there is neither directory nor manifest. While the run lasts
-// the manifest is rewritten every hour, so that its age shows programs that cannot see the process that it still runs.
+// the manifest is rewritten every hour: programs that cannot see the process detect a live run by the age of this file.
 #pragma once
 
 #include <chrono>

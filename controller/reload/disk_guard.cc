@@ -18,7 +18,7 @@ void DiskGuard::OnLevel() {
   else
     reports_->Emit(
         EventKind::kLimited,
-        limits_->DiskText() + ": the collection ends, and no more rows are written until it is started again");
+        limits_->DiskText() + ": the collection ends, and no more rows are written until the job is started again");
   StopIfUsedUp();
 }
 

@@ -50,7 +50,7 @@ class Replanner {
   void Discard(const Replanned& replanned);
 
  private:
-  // Changes a config; false: it needs no change. Empty: the plan stays as it is.
+  // Changes the config and returns true; returns false if it needs no change. An empty function changes nothing.
   using Change = std::function<bool(config::Config*)>;
   // Whether a plan that exceeds a limit of the run is refused or allowed; `over_limit` has the limit.
   enum class OverLimit : uint8_t { kRefused, kAllowed };

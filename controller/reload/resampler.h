@@ -66,7 +66,7 @@ class Resampler final : public PlanAgreement::Samplings {
   void OnSamplingRejected(const agree::Decision& decision) override;
 
  private:
-  // A decision of the ranks that has not begun yet.
+  // A decision of the ranks whose step has not come yet.
   struct AgreedSampling {
     budget::JobDecision decision;
     PlanId window = 0;   // the plan that began the window

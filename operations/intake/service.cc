@@ -26,7 +26,7 @@ std::string DaemonMetricsText(const DaemonCounts& counts) {
   page.One("stepwatchd_lines_taken", "counter", "Beats and events that were observed.", counts.lines_taken);
   page.One("stepwatchd_lines_refused", "counter", "Lines that were rejected.", counts.lines_refused);
   page.One("stepwatchd_lines_dropped", "counter",
-           "Lines that were dropped because they are of more runs or ranks than are kept.", counts.lines_dropped);
+           "Lines that were dropped because the maximum number of runs or ranks was reached.", counts.lines_dropped);
   page.One("stepwatchd_series_halved", "counter", "Times that the series of a run were halved to limit memory.",
            counts.series_halved);
   page.One("stepwatchd_jobs_left_out", "counter",

@@ -14,7 +14,8 @@ Result<Line> Take(std::string_view text) {
   if (!line.ok()) return line;
   const auto* event = std::get_if<Event>(&line.value().what);
   if (event != nullptr && std::holds_alternative<ClockStepEvent>(*event))
-    return Status(StatusCode::kUnsupported, "only the observer whose clock was set may report a clock_step");
+    return Status(StatusCode::kUnsupported,
+                  "clock_step is not accepted in a request: stepwatchd watches its own clock");
   if (line.value().run.empty()) return Status(StatusCode::kNotFound, "\"run\", the name of the run, is missing");
   return line;
 }

@@ -34,7 +34,7 @@ class StoreQueue {
     std::function<void()> on_recovery;
     // A message for the log.
     std::function<void(const std::string& note)> on_note = [](const std::string&) {};
-    // The store was opened for the first time, with this content and all data that waited meanwhile.
+    // Called once, when the store is open: its content, together with the data that waited until then.
     std::function<void(Restored restored)> on_restored = [](const Restored&) {};
     // It may lack earlier data: all data still known must be written again.
     std::function<void()> on_renewal = [] {};

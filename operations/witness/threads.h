@@ -23,7 +23,7 @@ inline constexpr size_t kThreadsMax = 256;
 // At most kThreadsMax, the main thread first; empty if the process does not exist.
 std::vector<ThreadLook> LookAtThreads(int pid, base::FileSystem& files);
 
-// A line for each thread, for people; equal threads share a line.
+// Text for people, one line for each thread; threads with equal looks share a line.
 std::string ThreadsText(const std::vector<ThreadLook>& threads);
 
 }  // namespace stepwatch::operations

@@ -152,7 +152,8 @@ bool ReadPart(GlobReader* glob, GlobPart* part, PatternFault* fault) {
       AppendLiteral(glob->TakeCharacter(), &part->regex);
     }
   }
-  if (part->regex.empty()) *fault = {false, "a name, or a pattern of one, before and after each dot", begin};
+  if (part->regex.empty())
+    *fault = {false, "a name or pattern with at least one character before and after each dot", begin};
   if (may_be_empty && !part->regex.empty()) part->regex = "[^.]+";
   return !part->regex.empty();
 }

@@ -79,7 +79,7 @@ class HistoryReader {
   bool is_last_torn_ = false;
 };
 
-// Quoted and escaped as in a line.
+// `text` as a JSON string, quoted and escaped as the lines of the history are.
 std::string QuotedInHistory(std::string_view text);
 
 // 64 hex digits in lower case.

@@ -23,7 +23,7 @@ class SyntheticModel final : public HookTable {
 
   SiteIndex Sites() const;
   void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override;
-  // One training step up to, and without, Monitor::EndStep.
+  // One training step; the caller calls Monitor::EndStep afterwards.
   void TrainStep(Recorder& recorder, int64_t step);
   // The structure, if the plan in force requests it and it was not taken yet; otherwise empty.
   std::vector<ModuleStructure> TakeStructure();
