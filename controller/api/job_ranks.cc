@@ -75,10 +75,8 @@ std::string JobRanks::Answer(const std::string& question_untrusted) {
   const control_socket::RankQuestion question = control_socket::RankQuestionFrom(question_untrusted);
   switch (question.matter) {
     case control_socket::RankMatter::kReport: return control_socket::ReportText(impl_.job_->GetStatus());
-    case control_socket::RankMatter::kTrial: {
-      const reload::EditTrial trial = impl_.reloader_.requests().Try(question.bytes);
-      return control_socket::TrialText({trial.refusal, trial.collects, trial.sites, trial.rows_per_step});
-    }
+    case control_socket::RankMatter::kTrial:
+      return control_socket::TrialText(impl_.reloader_.requests().Try(question.bytes));
     case control_socket::RankMatter::kUnknown: break;
   }
   return control_socket::UnknownQuestionText();

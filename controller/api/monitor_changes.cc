@@ -13,64 +13,14 @@
 namespace stepwatch::api {
 namespace {
 
-using control_socket::ChangeReport;
-using reload::EditOrder;
-using reload::OrderOutcome;
-using reload::Verdict;
+using status::ChangeReport;
+using status::ConfigChange;
 using OnReport = std::function<void(const ChangeReport&)>;
 
-ChangeReport::Outcome OutcomeOf(const OrderOutcome& outcome) {
-  switch (outcome.kind) {
-    case OrderOutcome::Kind::kDone:
-      return outcome.is_written ? ChangeReport::Outcome::kWritten : ChangeReport::Outcome::kUnchanged;
-    case OrderOutcome::Kind::kOverridden: return ChangeReport::Outcome::kOverridden;
-    case OrderOutcome::Kind::kConflict: return ChangeReport::Outcome::kConflict;
-    case OrderOutcome::Kind::kEdited: return ChangeReport::Outcome::kEdited;
-    case OrderOutcome::Kind::kInvalid: return ChangeReport::Outcome::kInvalid;
-    case OrderOutcome::Kind::kUnwritable: return ChangeReport::Outcome::kUnwritable;
-    case OrderOutcome::Kind::kNotReader: return ChangeReport::Outcome::kNotReader;
-    case OrderOutcome::Kind::kNotNow: break;
-  }
-  return ChangeReport::Outcome::kNotReady;
-}
-
-ChangeReport::Taken TakenOf(Verdict::Kind kind) {
-  switch (kind) {
-    case Verdict::Kind::kPending: break;
-    case Verdict::Kind::kArmed: return ChangeReport::Taken::kArmed;
-    case Verdict::Kind::kRunning: return ChangeReport::Taken::kRunning;
-    case Verdict::Kind::kStopping: return ChangeReport::Taken::kStopping;
-    case Verdict::Kind::kOff: return ChangeReport::Taken::kOff;
-    case Verdict::Kind::kRefused: return ChangeReport::Taken::kRefused;
-    case Verdict::Kind::kSuperseded: return ChangeReport::Taken::kSuperseded;
-  }
-  return ChangeReport::Taken::kPending;
-}
-
-ChangeReport ReportOf(const OrderOutcome& outcome, ChangeReport report) {
-  report.outcome = OutcomeOf(outcome);
-  report.is_begun = outcome.is_begun;
-  report.method = outcome.method;
-  report.message = outcome.kind == OrderOutcome::Kind::kNotNow ? outcome.message + "; try again" : outcome.message;
-  report.place = outcome.place;
-  report.replaced_sha256 = outcome.found_sha256;
-  report.sha256 = outcome.sha256;
-  report.taken = TakenOf(outcome.verdict.kind);
-  report.plan_id = outcome.verdict.plan_id;
-  report.at_step = outcome.verdict.at_step;
-  report.refusal = outcome.verdict.refusal.message();
-  report.refusal_place = outcome.verdict.refusal.place();
-  return report;
-}
-
-EditOrder::Kind KindOf(control_socket::ConfigChange::Verb verb) {
-  switch (verb) {
-    case control_socket::ConfigChange::Verb::kStart: return EditOrder::Kind::kStart;
-    case control_socket::ConfigChange::Verb::kStop: return EditOrder::Kind::kStop;
-    case control_socket::ConfigChange::Verb::kApply:
-    case control_socket::ConfigChange::Verb::kRollback: break;
-  }
-  return EditOrder::Kind::kReplace;
+void ReportNotReady(ChangeReport report, const Status& why, const OnReport& then) {
+  report.outcome = ChangeReport::Outcome::kNotReady;
+  report.message = "the monitor cannot accept the change now: " + why.message() + "; try again";
+  then(report);
 }
 
 // Calls `on_fault` if the work cannot be posted to the loop.
@@ -85,7 +35,7 @@ void OrReport(const Work& work, const OnFault& on_fault) {
 
 }  // namespace
 
-void MonitorJob::ChangeConfig(control_socket::ConfigChange change, OnReport then) {
+void MonitorJob::ChangeConfig(ConfigChange change, OnReport then) {
   ChangeReport report;
   report.config_path = Absolute(impl_.options_.config_path);
   if (!impl_.dynamic_) {
@@ -95,31 +45,30 @@ void MonitorJob::ChangeConfig(control_socket::ConfigChange change, OnReport then
   impl_.loop_.Post([this, change = std::move(change), then = std::move(then), report = std::move(report)] {
     OrReport(
         [&] {
-          change.verb == control_socket::ConfigChange::Verb::kRollback ? RollBack(change, report, then)
-                                                                       : Order(change, report, then);
+          change.verb == ConfigChange::Verb::kRollback ? RollBack(change, report, then) : Order(change, report, then);
         },
         [&](const Status& fault) { ReportNotReady(report, fault, then); });
   });
 }
 
-void MonitorJob::Order(const control_socket::ConfigChange& change, const ChangeReport& report, const OnReport& then) {
-  const auto order = std::make_shared<EditOrder>();
-  order->kind = KindOf(change.verb);
-  order->text = change.text;
-  order->if_match_sha256 = change.if_match;
-  order->peer = change.peer;
-  order->is_override = change.is_override;
-  order->at_step = change.at_step;
-  order->on_written = [this, peer = change.peer](const std::string& sha256) { Expect(sha256, peer); };
-  impl_.reloader_.requests().Order(order, [this, then, report](const OrderOutcome& outcome) {
+void MonitorJob::Order(const ConfigChange& change, const ChangeReport& begun, const OnReport& then) {
+  const auto order = std::make_shared<reload::EditOrder>();
+  order->change = change;
+  order->on_written = [this, peer = change.peer](const std::string& sha256) {
+    const base::MutexLock lock(&mutex_);
+    tally_.Expect(sha256, peer);
+  };
+  impl_.reloader_.requests().Order(order, [this, then, begun](const ChangeReport& report) {
     impl_.PublishState();
-    then(ReportOf(outcome, report));
+    ChangeReport whole = report;
+    whole.config_path = begun.config_path;
+    whole.old_plan_id = begun.old_plan_id;
+    then(whole);
   });
 }
 
 // Reads the histories of all runs of this config, including runs before a restart.
-void MonitorJob::RollBack(const control_socket::ConfigChange& change, const ChangeReport& report,
-                          const OnReport& then) {
+void MonitorJob::RollBack(const ConfigChange& change, const ChangeReport& report, const OnReport& then) {
   const auto found = std::make_shared<Result<output::OldConfig>>(Status(StatusCode::kNotFound, ""));
   impl_.reloader_.output_work().Do(
       [found, where = Absolute(output::OutputBase(impl_.options_.output_dir)), path = report.config_path,
@@ -132,17 +81,12 @@ void MonitorJob::RollBack(const control_socket::ConfigChange& change, const Chan
           next.message = found->status().message();
           return then(next);
         }
-        control_socket::ConfigChange apply = change;
+        ConfigChange apply = change;
+        apply.verb = ConfigChange::Verb::kApply;
         apply.text = found->value().text;
         next.old_plan_id = found->value().from.line.plan_id;
         OrReport([&] { Order(apply, next, then); }, [&](const Status& again) { ReportNotReady(report, again, then); });
       });
-}
-
-void MonitorJob::ReportNotReady(ChangeReport report, const Status& why, const OnReport& then) {
-  report.outcome = ChangeReport::Outcome::kNotReady;
-  report.message = "the monitor cannot accept the change now: " + why.message() + "; try again";
-  then(report);
 }
 
 void MonitorJob::ReadHistory(std::function<void(const control_socket::HistoryReport&)> then) {

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <deque>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "controller/api/event_tally.h"
 #include "controller/api/rank_states.h"
 #include "controller/control_socket/beat_log.h"
 #include "controller/control_socket/event_ring.h"
@@ -48,7 +48,7 @@ class MonitorJob final : public control_socket::Job {
   void Note(const Event& event) noexcept;
 
   // --- any thread ---
-  control_socket::JobStatus GetStatus() override;
+  status::JobStatus GetStatus() override;
   control_socket::BeatPage BeatsAfter(uint64_t number, size_t count) override { return beats_.After(number, count); }
   control_socket::PulseGrant Pulse() override;
   control_socket::BeatLog& beats() { return beats_; }
@@ -56,13 +56,12 @@ class MonitorJob final : public control_socket::Job {
   void Tick() override;
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout) override;
   control_socket::DoctorReport Examine() override;
-  void ChangeConfig(control_socket::ConfigChange change,
-                    std::function<void(const control_socket::ChangeReport&)> then) override;
+  void ChangeConfig(status::ConfigChange change, std::function<void(const status::ChangeReport&)> then) override;
   void ReadHistory(std::function<void(const control_socket::HistoryReport&)> then) override;
   void ReadConfig(const std::string& sha256, std::function<void(const Result<std::string>&)> then) override;
   Result<control_socket::PlanPreview> Preview(const std::string& text_untrusted) override;
-  control_socket::PauseResult Pause(bool pause, std::chrono::milliseconds time) override;
-  control_socket::RotateResult Rotate(std::chrono::milliseconds time) override;
+  status::PauseResult Pause(bool pause, std::chrono::milliseconds time) override;
+  status::RotateResult Rotate(std::chrono::milliseconds time) override;
   bool Leads() const override;
   void AskRanks(const std::string& question, std::chrono::milliseconds time,
                 std::function<void(Result<control_socket::RankWords>)> then) override;
@@ -72,20 +71,13 @@ class MonitorJob final : public control_socket::Job {
 
  private:
   // --- loop thread ---
-  void Order(const control_socket::ConfigChange& change, const control_socket::ChangeReport& report,
-             const std::function<void(const control_socket::ChangeReport&)>& then);
-  void RollBack(const control_socket::ConfigChange& change, const control_socket::ChangeReport& report,
-                const std::function<void(const control_socket::ChangeReport&)>& then);
-  static void ReportNotReady(control_socket::ChangeReport report, const Status& why,
-                             const std::function<void(const control_socket::ChangeReport&)>& then);
-  // Attributes the next edit with this hash to this peer.
-  void Expect(const std::string& sha256, const output::EditPeer& peer);
-
+  void Order(const status::ConfigChange& change, const status::ChangeReport& report,
+             const std::function<void(const status::ChangeReport&)>& then);
+  void RollBack(const status::ConfigChange& change, const status::ChangeReport& report,
+                const std::function<void(const status::ChangeReport&)>& then);
   // Runs work on the directory of the run, in sequence with other writes there.
   void OnOutput(std::function<void(const std::string& directory)> work, std::function<void(const Status& fault)> then);
-  void Count(const Event& event) STEPWATCH_REQUIRES(mutex_);
   void NoteStates(const control_socket::RankWords& words);
-  std::optional<output::EditPeer> PeerOf(const Event& event) STEPWATCH_REQUIRES(mutex_);
   std::string Absolute(const std::string& path) const;
 
   Monitor::Impl& impl_;
@@ -94,18 +86,7 @@ class MonitorJob final : public control_socket::Job {
   control_socket::BeatLog beats_;
   base::Mutex mutex_;
   reload::ReloadView view_ STEPWATCH_GUARDED_BY(mutex_);
-  // Counters, updated from events.
-  control_socket::JobStatus reported_ STEPWATCH_GUARDED_BY(mutex_);
-  std::optional<control_socket::MeasuredPlan> measured_ STEPWATCH_GUARDED_BY(mutex_);
-  PlanId applied_plan_ STEPWATCH_GUARDED_BY(mutex_) = 0;
-  int64_t applied_at_ STEPWATCH_GUARDED_BY(mutex_) = -1;
-  std::string sent_
-      STEPWATCH_GUARDED_BY(mutex_);  // hash of an upload through the control socket that the monitor has not read yet
-  output::EditPeer sender_ STEPWATCH_GUARDED_BY(mutex_);
-  std::string seen_ STEPWATCH_GUARDED_BY(mutex_);  // hash of the newest edit
-  std::optional<output::EditPeer> seen_peer_ STEPWATCH_GUARDED_BY(mutex_);
-  std::optional<double> seen_at_ STEPWATCH_GUARDED_BY(mutex_);         // time of an edit that is still being processed
-  std::map<PlanId, double> finished_at_ STEPWATCH_GUARDED_BY(mutex_);  // plans that are not drained yet
+  EventTally tally_ STEPWATCH_GUARDED_BY(mutex_);
   StepTime step_time_ STEPWATCH_GUARDED_BY(mutex_);
   RankStates rank_states_ STEPWATCH_GUARDED_BY(mutex_);
 };

@@ -1,6 +1,5 @@
 // Requests of the control socket to a running monitor: pause, resume, rotate the files.
 #include <memory>
-#include <optional>
 #include <thread>
 
 #include "controller/api/monitor_impl.h"
@@ -14,16 +13,15 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLookAgain{2};
 
-// The verdict is shared with the loop, which may set it after the caller has timed out.
-template <class Verdict, class Ask>
-std::optional<Verdict> AskLoop(Monitor::Impl& impl, const Ask& ask, steady_clock::time_point deadline) {
-  const auto verdict = std::make_shared<std::optional<Verdict>>();
-  const auto work = [&impl, verdict, ask] {
-    *verdict = ask(impl.reloader_);
+// The result is shared with the loop, which may set it after the caller has timed out.
+template <class Outcome, class Ask>
+Outcome AskLoop(Monitor::Impl& impl, const Ask& ask, steady_clock::time_point deadline) {
+  const auto result = std::make_shared<Outcome>();
+  const auto work = [&impl, result, ask] {
+    *result = ask(impl.reloader_);
     impl.PublishState();
   };
-  if (impl.closed_ || !impl.loop_.Call(work, deadline)) return std::nullopt;
-  return *verdict;
+  return !impl.closed_ && impl.loop_.Call(work, deadline) ? *result : Outcome();
 }
 
 template <class Condition>
@@ -37,63 +35,48 @@ bool WaitUntil(const Condition& condition, steady_clock::time_point deadline) {
 
 }  // namespace
 
-control_socket::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time) {
-  using Asked = reload::PauseVerdict::Outcome;
-  using Outcome = control_socket::PauseResult::Outcome;
+status::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time) {
+  using Outcome = status::PauseResult::Outcome;
   const auto deadline = steady_clock::now() + time;
   const step::PlanSwitch& plans = impl_.data_plane_.plans;
-  const auto verdict = AskLoop<reload::PauseVerdict>(
+  const auto asked = AskLoop<status::PauseResult>(
       impl_, [pause](reload::Reloader& reloader) { return reloader.pauses().Pause(pause); }, deadline);
-  const bool is_of_all = impl_.options_.world_size == 1 || (verdict && verdict->is_agreed);
   const auto is = [&](Outcome outcome) {
     const bool paused = plans.paused();  // read before the step to which it belongs
     const bool is_asked = outcome == Outcome::kAsked;
-    return control_socket::PauseResult{.outcome = outcome,
-                                       .paused = paused,
-                                       .plan_id = plans.plan_id(),
-                                       .step = impl_.data_plane_.running.number(),
-                                       .at_step = is_asked ? impl_.reloader_.proposed_step() : plans.pause_changed_at(),
-                                       .is_of_all_ranks = is_of_all};
+    return status::PauseResult{.outcome = outcome,
+                               .paused = paused,
+                               .plan_id = plans.plan_id(),
+                               .step = impl_.data_plane_.running.number(),
+                               .at_step = is_asked ? impl_.reloader_.proposed_step() : plans.pause_changed_at(),
+                               .is_of_all_ranks = asked.is_of_all_ranks || impl_.options_.world_size == 1};
   };
-  if (!verdict) return is(Outcome::kNoAnswer);
-  switch (verdict->outcome) {
-    case Asked::kUnchanged: return is(plans.paused() == pause ? Outcome::kUnchanged : Outcome::kAsked);
-    case Asked::kNotCollecting: return is(Outcome::kNotCollecting);
-    case Asked::kEnding: return is(Outcome::kEnding);
-    case Asked::kRanks: return is(Outcome::kRanks);
-    case Asked::kAsked: break;
-  }
+  if (asked.outcome == Outcome::kUnchanged) return is(plans.paused() == pause ? Outcome::kUnchanged : Outcome::kAsked);
+  if (asked.outcome != Outcome::kAsked) return is(asked.outcome);
   // An agreed request may already be decided, or withdrawn before it applies.
-  if (verdict->is_agreed && plans.paused() == pause) return is(Outcome::kAsked);
+  if (asked.is_of_all_ranks && plans.paused() == pause) return is(Outcome::kAsked);
   const auto is_over = [&] { return plans.plan_id() == 0; };
   if (!WaitUntil([&] { return plans.paused() == pause || is_over(); }, deadline))
-    return is(plans.plan_id() == verdict->plan_id ? Outcome::kAsked : Outcome::kEnding);
+    return is(plans.plan_id() == asked.plan_id ? Outcome::kAsked : Outcome::kEnding);
   return is(is_over() ? Outcome::kEnding : Outcome::kDone);
 }
 
-control_socket::RotateResult MonitorJob::Rotate(std::chrono::milliseconds time) {
-  using Asked = reload::RotationVerdict::Outcome;
-  using Outcome = control_socket::RotateResult::Outcome;
+status::RotateResult MonitorJob::Rotate(std::chrono::milliseconds time) {
+  using Outcome = status::RotateResult::Outcome;
   const auto deadline = steady_clock::now() + time;
-  const auto verdict = AskLoop<reload::RotationVerdict>(
+  auto result = AskLoop<status::RotateResult>(
       impl_, [](reload::Reloader& reloader) { return reloader.rotation().Rotate(); }, deadline);
-  control_socket::RotateResult result;
   result.directory = Absolute(impl_.GetStatus().output_dir);
-  if (!verdict) return result;
-  result.segment = verdict->segment;
-  result.outcome = verdict->outcome == Asked::kUnderWay        ? Outcome::kUnderWay
-                   : verdict->outcome == Asked::kNotCollecting ? Outcome::kNotCollecting
-                                                               : Outcome::kAsked;
   if (result.outcome != Outcome::kAsked) return result;
   const auto has_begun = [&] {
     const base::MutexLock lock(&mutex_);
-    if (view_.segment.segment < verdict->segment) return false;
-    result.last_step = view_.segment.last_step;
-    result.files = view_.segment.files;
+    const status::Segment& newest = view_.status.segment;
+    if (newest.number < result.segment.number) return false;
+    result.segment = newest;
     return true;
   };
   if (WaitUntil(has_begun, deadline)) result.outcome = Outcome::kDone;
-  for (std::string& file : result.files) file = base::BaseName(file);
+  for (std::string& file : result.segment.files) file = base::BaseName(file);
   return result;
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <numeric>
 
-#include "controller/control_socket/job.h"
-#include "controller/control_socket/ranks.h"
+#include "controller/status/job_status.h"
 
 namespace stepwatch::api {
 
@@ -16,25 +16,25 @@ class RankStates {
   static constexpr std::chrono::minutes kHoldFor{5};
 
   // Records the answers of all ranks. `unix_seconds`: their time, system clock.
-  void Hear(const control_socket::StatesHeard& heard, Time now, double unix_seconds) {
+  void Hear(const status::StateCounts& heard, Time now, double unix_seconds) {
     heard_ = heard;
     asked_ = now;
     asked_unix_ = unix_seconds;
   }
   // Adds this rank's own state; `others` is the number of other ranks.
-  control_socket::RankStates Now(RunState own, int others, Time now) const {
-    control_socket::RankStates states;
+  status::RankStates Now(RunState own, int others, Time now) const {
+    status::RankStates states;
     ++states.ranks[static_cast<size_t>(own)];
     states.unknown = others;
     states.asked_unix = asked_unix_;
     if (asked_unix_ == 0 || now - asked_ > kHoldFor) return states;
-    states.unknown -= heard_.count;
-    for (size_t i = 0; i < states.ranks.size(); ++i) states.ranks[i] += heard_.ranks[i];
+    states.unknown -= std::accumulate(heard_.begin(), heard_.end(), 0);
+    for (size_t i = 0; i < states.ranks.size(); ++i) states.ranks[i] += heard_[i];
     return states;
   }
 
  private:
-  control_socket::StatesHeard heard_;  // without this rank
+  status::StateCounts heard_{};  // without this rank
   Time asked_;
   double asked_unix_ = 0;  // 0: never
 };

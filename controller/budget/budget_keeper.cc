@@ -98,9 +98,9 @@ void BudgetKeeper::Follow(const SamplingGovernor::Decision& decision, const plan
   last_decision_ = std::move(text);
 }
 
-std::optional<BudgetView> BudgetKeeper::View(const plan::Plan& plan) const {
+std::optional<status::BudgetStatus> BudgetKeeper::View(const plan::Plan& plan) const {
   if (!plan.config.own.budget) return std::nullopt;
-  BudgetView view;
+  status::BudgetStatus view;
   view.percent = plan.config.own.budget->percent;
   view.why_not = acts() && sha256_ == plan.config_sha256 ? trouble_ : why_not_;
   view.factor = plan.sampling.factor;

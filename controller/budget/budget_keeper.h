@@ -9,27 +9,15 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "controller/budget/job_budget.h"
 #include "controller/budget/sampling_governor.h"
+#include "controller/status/job_status.h"
 #include "src/drain/status_board.h"
 #include "src/plan/plan.h"
 #include "stepwatch/event.h"
-#include "stepwatch/site_kind.h"
 
 namespace stepwatch::budget {
-
-// The budget of the plan in force or armed, and how it is kept.
-struct BudgetView {
-  double percent = 0;
-  std::string why_not;  // why the sampling is not reduced in this job; empty: it is
-  int64_t factor = 1;   // multiplies the config's step_interval
-  std::vector<SiteKind> left_out;
-  std::optional<double> spent_percent;  // of recent steps; nullopt: no collected step has ended
-  uint64_t decisions = 0;
-  std::string last_decision;
-};
 
 class BudgetKeeper {
  public:
@@ -50,7 +38,7 @@ class BudgetKeeper {
   // Records that the decision about this plan is applied. Strong exception guarantee.
   void Follow(const SamplingGovernor::Decision& decision, const plan::Plan& plan);
   // Nullopt: the plan has no budget.
-  std::optional<BudgetView> View(const plan::Plan& plan) const;
+  std::optional<status::BudgetStatus> View(const plan::Plan& plan) const;
 
  private:
   bool acts() const { return why_not_.empty(); }

@@ -14,6 +14,8 @@
 namespace stepwatch::control_socket {
 namespace {
 
+using status::ChangeReport;
+using status::ConfigChange;
 using ChangeOutcome = ChangeReport::Outcome;
 
 constexpr uint64_t kLinesUsual = 100;

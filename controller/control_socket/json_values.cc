@@ -4,65 +4,15 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "controller/status/status_json.h"
 #include "src/http/answers.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::control_socket {
 namespace {
 
-Json RefusalJson(const RefusedEdit& refusal) {
-  Json json = http::PlaceJson(refusal.place, refusal.message);
-  json["sha256"] = refusal.sha256;
-  return json;
-}
-
-Json PlanJson(const PlanFacts& plan) {
-  return {{"plan_id", plan.plan_id},
-          {"config_sha256", plan.config_sha256},
-          {"collect_times", plan.collect_times},
-          {"step_interval", plan.step_interval},
-          {"at_step", json::Unless(plan.at_step, -1)},
-          {"sites", plan.sites},
-          {"rows_per_step", plan.rows_per_step},
-          {"queue_bytes", plan.queue_bytes}};
-}
-
-Json LimitsJson(const LimitFacts& limits) {
-  const bool counts = limits.bytes_max > 0;
-  return {{"output_root", json::OrNull(limits.output_root)},
-          {"bytes_max", json::Unless(limits.bytes_max, 0)},
-          {"bytes_used", counts ? Json(limits.bytes_used) : Json()},
-          {"bytes_used_up", limits.bytes_used_up},
-          {"rows_per_step_max", json::Unless(limits.rows_per_step_max, 0)},
-          {"queue_bytes_max", json::Unless(limits.queue_bytes_max, 0)},
-          {"formats", limits.formats.empty() ? Json() : Json(limits.formats)}};
-}
-
-Json CostJson(const CostFacts& cost) {
-  Json parts = Json::object(), per_collected = Json::object();
-  for (const CostFacts::Part& part : cost.parts) {
-    parts[part.name] = part.seconds;
-    per_collected[part.name] = part.per_collected;
-  }
-  return {{"collected", cost.collected},
-          {"steps", cost.steps},
-          {"seconds", cost.seconds},
-          {"percent", cost.step_seconds > 0 ? Json(100 * cost.seconds / cost.step_seconds) : Json()},
-          {"device_seconds", cost.device_seconds},
-          {"parts", parts},
-          {"per_collected_step", per_collected}};
-}
-
-Json BudgetJson(const BudgetFacts& budget) {
-  return {{"percent", budget.percent},
-          {"spent_percent", budget.spent_percent ? Json(*budget.spent_percent) : Json()},
-          {"acting", budget.why_not.empty()},
-          {"reason", json::OrNull(budget.why_not)},
-          {"interval_factor", budget.factor},
-          {"left_out", budget.left_out},
-          {"decisions", budget.decisions},
-          {"last_decision", json::OrNull(budget.last_decision)}};
-}
+using status::ChangeReport;
+using status::Verdict;
 
 // JSON has no literals for these.
 Json NumberJson(double number) {
@@ -71,16 +21,15 @@ Json NumberJson(double number) {
   return number;
 }
 
-const char* TakenName(ChangeReport::Taken taken) {
-  using Taken = ChangeReport::Taken;
-  switch (taken) {
-    case Taken::kPending: return "pending";
-    case Taken::kArmed: return "armed";
-    case Taken::kRunning: return "running";
-    case Taken::kStopping: return "stopping";
-    case Taken::kOff: return "off";
-    case Taken::kRefused: return "refused";
-    case Taken::kSuperseded: return "superseded";
+const char* VerdictName(Verdict::Kind kind) {
+  switch (kind) {
+    case Verdict::Kind::kPending: return "pending";
+    case Verdict::Kind::kArmed: return "armed";
+    case Verdict::Kind::kRunning: return "running";
+    case Verdict::Kind::kStopping: return "stopping";
+    case Verdict::Kind::kOff: return "off";
+    case Verdict::Kind::kRefused: return "refused";
+    case Verdict::Kind::kSuperseded: return "superseded";
   }
   return "";
 }
@@ -105,13 +54,6 @@ Json ValueJson(const LatestValue& value) {
 
 }  // namespace
 
-Json LedgerJson(const Ledger& ledger) {
-  Json dropped = Json::object();
-  for (int i = 0; i < kDropReasonCount; ++i)
-    dropped[DropReasonName(static_cast<DropReason>(i))] = ledger.dropped[static_cast<size_t>(i)];
-  return {{"produced", ledger.produced}, {"written", ledger.written}, {"dropped", dropped}};
-}
-
 Json EventJson(const Event& event) {
   Json json = {{"event", EventKindName(event.kind)}};
   if (event.plan_id != 0) json["plan"] = event.plan_id;
@@ -121,62 +63,11 @@ Json EventJson(const Event& event) {
   if (event.place.line > 0) json["line"] = event.place.line, json["column"] = event.place.column;
   if (!event.sha256.empty()) json["sha256"] = event.sha256, json["bytes"] = event.bytes;
   if (event.kind == EventKind::kDrained) {
-    json["ledger"] = LedgerJson(event.ledger);
+    json["ledger"] = status::LedgerJson(event.ledger);
     json["busy_ms"] = event.busy_seconds * 1e3;
   }
   if (!event.message.empty()) json["message"] = event.message;
   json["t"] = event.t;
-  return json;
-}
-
-Json StatusJson(const JobStatus& status) {
-  const MonitorStatus& monitor = status.monitor;
-  Json json = http::VersionedAnswer();
-  json["stepwatch"] = kVersion;
-  json["pid"] = status.pid;
-  json["run_id"] = status.run_id;
-  json["job_id"] = json::OrNull(status.job_id);
-  json["rank"] = status.rank;
-  json["world_size"] = status.world_size;
-  json["dynamic"] = status.dynamic;
-  json["uptime_seconds"] = status.uptime_seconds;
-  json["state"] = RunStateName(monitor.state);
-  json["step"] = monitor.step;
-  json["collecting_step"] = monitor.collecting_step;
-  json["paused"] = monitor.paused;
-  json["plan_id"] = json::Unless(monitor.plan_id, 0);
-  json["collected"] = monitor.collected;
-  json["collect_times"] = status.plan ? Json(status.plan->collect_times) : Json();
-  json["at_step"] = status.armed ? json::Unless(status.armed->at_step, -1) : Json();
-  json["plan"] = status.plan ? PlanJson(*status.plan) : Json();
-  json["armed"] = status.armed ? PlanJson(*status.armed) : Json();
-  json["limits"] = LimitsJson(status.limits);
-  json["config_path"] = status.config_path;
-  json["file_sha256"] = json::OrNull(status.file_sha256);
-  json["running_sha256"] = json::OrNull(status.running_sha256);
-  json["drift"] = !status.drift.empty();
-  json["drift_reason"] = json::OrNull(status.drift);
-  json["not_begun"] = json::OrNull(status.not_begun);
-  json["file_trouble"] = json::OrNull(status.file_trouble);
-  json["refusal"] = status.refusal ? RefusalJson(*status.refusal) : Json();
-  json["write_back"] = json::OrNull(status.write_back);
-  json["fault"] = json::OrNull(monitor.fault);
-  json["watch_mode"] = json::OrNull(status.watch_mode);
-  json["tcp_address"] = json::OrNull(status.tcp_address);
-  json["output_dir"] = json::OrNull(monitor.output_dir);
-  json["segment"] = status.segment;
-  json["ledger"] = LedgerJson(status.ledger);
-  json["measuring_seconds"] = status.measuring_seconds;
-  json["cost"] = status.cost ? CostJson(*status.cost) : Json();
-  json["budget"] = status.budget ? BudgetJson(*status.budget) : Json();
-  json["step_seconds"] = status.step_seconds ? Json(*status.step_seconds) : Json();
-  json["proposed_step"] = json::Unless(monitor.proposed_step, -1);
-  json["in_doubt"] = monitor.in_doubt;
-  json["decision_waits"] = monitor.decision_waits;
-  json["decision_timeouts"] = monitor.decision_timeouts;
-  json["decision_wait_seconds"] = monitor.decision_wait_seconds;
-  json["newest_event"] = status.events;
-  json["written_plan_id"] = json::Unless(status.written_plan_id, 0);
   return json;
 }
 
@@ -191,12 +82,12 @@ Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values) {
 Json DoctorJson(const DoctorReport& report) {
   Json json = http::VersionedAnswer();
   json["stepwatch"] = kVersion;
-  json["cpu"] = {{"target", report.cpu_target},
-                 {"available", report.cpu_available},
-                 {"wanted", json::OrNull(report.cpu_wanted)},
-                 {"granted", report.cpu_granted}};
+  json["cpu"] = {{"target", report.cpu.in_use},
+                 {"available", report.cpu.available},
+                 {"wanted", json::OrNull(report.cpu.wanted)},
+                 {"granted", report.cpu.granted}};
   json["cuda"] = {
-      {"built", report.cuda_built}, {"devices", report.cuda_devices}, {"reason", json::OrNull(report.cuda_reason)}};
+      {"built", report.cuda.built}, {"devices", report.cuda.devices}, {"reason", json::OrNull(report.cuda.reason)}};
   json["watch_mode"] = json::OrNull(report.watch_mode);
   return json;
 }
@@ -234,11 +125,12 @@ Json ChangeJson(const ChangeReport& report) {
   json["sha256"] = report.sha256;
   if (report.is_begun) json["begun_again"] = true;
   if (report.old_plan_id != 0) json["old_plan_id"] = report.old_plan_id;
-  json["taken"] = TakenName(report.taken);
-  json["plan_id"] = json::Unless(report.plan_id, 0);
-  json["at_step"] = json::Unless(report.at_step, -1);
-  if (report.taken == ChangeReport::Taken::kRefused)
-    json["refusal"] = http::PlaceJson(report.refusal_place, report.refusal);
+  const Verdict& verdict = report.verdict;
+  json["taken"] = VerdictName(verdict.kind);
+  json["plan_id"] = json::Unless(verdict.plan_id, 0);
+  json["at_step"] = json::Unless(verdict.at_step, -1);
+  if (verdict.kind == Verdict::Kind::kRefused)
+    json["refusal"] = http::PlaceJson(verdict.refusal.place(), verdict.refusal.message());
   return json;
 }
 

@@ -12,7 +12,6 @@
 
 namespace stepwatch::control_socket {
 
-Json StatusJson(const JobStatus& status);
 Json LatestJson(SiteKind kind, const std::vector<LatestValue>& values);
 Json DoctorJson(const DoctorReport& report);
 // Reports whether a config is valid, with its warnings.
@@ -22,9 +21,8 @@ Json PlanPreviewJson(const PlanPreview& preview);
 Json EventJson(const Event& event);
 Json PeerJson(const output::EditPeer& peer);
 // The result of a change, with the monitor's verdict on it.
-Json ChangeJson(const ChangeReport& report);
+Json ChangeJson(const status::ChangeReport& report);
 // The newest lines of a history, at most `count`, the newest last.
 Json HistoryJson(const HistoryReport& report, size_t count);
-Json LedgerJson(const Ledger& ledger);
 
 }  // namespace stepwatch::control_socket

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "controller/control_socket/job.h"
 #include "controller/control_socket/site_metrics.h"
+#include "controller/status/job_status.h"
 #include "src/http/metrics_page.h"
 
 namespace stepwatch::control_socket {
@@ -14,7 +14,7 @@ namespace stepwatch::control_socket {
 http::MetricsFormat WantedFormat(std::string_view accept_untrusted);
 const char* ContentTypeOf(http::MetricsFormat format);
 
-std::string MetricsText(const JobStatus& status, http::MetricsFormat format = http::MetricsFormat::kPrometheus,
+std::string MetricsText(const status::JobStatus& status, http::MetricsFormat format = http::MetricsFormat::kPrometheus,
                         const SiteValues& sites = {});
 
 }  // namespace stepwatch::control_socket

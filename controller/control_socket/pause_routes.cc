@@ -26,17 +26,13 @@ http::Answer Of(int status, const Json& json) {
   return answer;
 }
 
-Json StepOrNull(int64_t step) {
-  return step >= 0 ? Json(step) : Json();
-}
-
 http::Answer Conflict(const char* code, const std::string& message) {
   return Of(409, http::ErrorJson(code, message));
 }
 
 http::Answer Pause(Job& job, bool pause) {
-  using Outcome = PauseResult::Outcome;
-  const PauseResult result = job.Pause(pause, kBoundaryTime);
+  using Outcome = status::PauseResult::Outcome;
+  const status::PauseResult result = job.Pause(pause, kBoundaryTime);
   switch (result.outcome) {
     case Outcome::kNotCollecting: return Conflict("not_collecting", kNotCollecting);
     case Outcome::kEnding:
@@ -61,7 +57,7 @@ http::Answer Pause(Job& job, bool pause) {
                                                             {"paused", result.paused},
                                                             {"plan_id", result.plan_id},
                                                             {"step", result.step},
-                                                            {"at_step", StepOrNull(result.at_step)},
+                                                            {"at_step", json::Unless(result.at_step, -1)},
                                                             {"ranks", result.is_of_all_ranks ? "all" : "this"}});
 }
 
@@ -76,13 +72,13 @@ http::Answer PostResume(const Request&, Job& job) {
 }
 
 http::Answer PostRotate(const Request&, Job& job) {
-  using Outcome = RotateResult::Outcome;
-  const RotateResult result = job.Rotate(kBoundaryTime);
+  using Outcome = status::RotateResult::Outcome;
+  const status::RotateResult result = job.Rotate(kBoundaryTime);
   switch (result.outcome) {
     case Outcome::kNotCollecting:
       return Conflict("not_collecting", std::string(kNotCollecting) + ", and the files of the last one are closed");
     case Outcome::kUnderWay:
-      return Conflict("under_way", "segment " + std::to_string(result.segment) +
+      return Conflict("under_way", "segment " + std::to_string(result.segment.number) +
                                        " begins at the end of the running step; try again after that");
     case Outcome::kNoAnswer: return http::Busy(kLoopHangs);
     case Outcome::kDone:
@@ -91,10 +87,10 @@ http::Answer PostRotate(const Request&, Job& job) {
   const bool is_done = result.outcome == Outcome::kDone;
   return Of(is_done ? 200 : 202, {{"version", http::kAnswerVersion},
                                   {"outcome", is_done ? "rotated" : "under_way"},
-                                  {"segment", result.segment},
-                                  {"last_step", is_done ? StepOrNull(result.last_step) : Json()},
-                                  {"directory", result.directory.empty() ? Json() : Json(result.directory)},
-                                  {"files", result.files},
+                                  {"segment", result.segment.number},
+                                  {"last_step", is_done ? json::Unless(result.segment.last_step, -1) : Json()},
+                                  {"directory", json::OrNull(result.directory)},
+                                  {"files", result.segment.files},
                                   {"ranks", RanksOf(job)}});
 }
 

@@ -11,6 +11,8 @@
 namespace stepwatch::control_socket {
 namespace {
 
+using status::JobStatus;
+
 constexpr const char* kReport = "report";
 constexpr const char* kTrial = "dry-run";
 constexpr const char* kUnreadable = "its answer is unreadable";
@@ -20,10 +22,6 @@ constexpr size_t kQuestionHeadBytesMax = 1000;
 
 Json ShortTextOrNull(const std::string& text) {
   return text.empty() ? Json() : Json(base::Printable(text, kTextBytesMax));
-}
-
-Json NumberOrNull(int64_t number, int64_t none) {
-  return number == none ? Json() : Json(number);
 }
 
 Json ErrorOf(const Status& refusal) {
@@ -103,7 +101,7 @@ class Tally {
  public:
   Tally(const JobStatus& own, const RankWords& words)
       : json_({{"version", http::kAnswerVersion},
-               {"run_id", ShortTextOrNull(own.run_id)},
+               {"run_id", ShortTextOrNull(own.reload.run_id)},
                {"world_size", own.world_size}}),
         world_size_(static_cast<size_t>(own.world_size)),
         alone_(words.alone) {}
@@ -161,26 +159,26 @@ std::string ReportText(const JobStatus& status) {
                {"rank", status.rank},
                {"pid", status.pid},
                {"stepwatch", kVersion},
-               {"incarnation", ShortTextOrNull(status.incarnation)},
-               {"run_id", ShortTextOrNull(status.run_id)},
+               {"incarnation", ShortTextOrNull(status.reload.incarnation)},
+               {"run_id", ShortTextOrNull(status.reload.run_id)},
                {"state", RunStateName(monitor.state)},
                {"paused", monitor.paused},
                {"step", monitor.step},
-               {"plan_id", NumberOrNull(static_cast<int64_t>(monitor.plan_id), 0)},
+               {"plan_id", json::Unless(static_cast<int64_t>(monitor.plan_id), 0)},
                {"collected", monitor.collected},
-               {"proposed_step", NumberOrNull(monitor.proposed_step, -1)},
+               {"proposed_step", json::Unless(monitor.proposed_step, -1)},
                {"in_doubt", monitor.in_doubt},
-               {"config_sha256", ShortTextOrNull(status.running_sha256)},
+               {"config_sha256", ShortTextOrNull(status.running_sha256())},
                {"fault", ShortTextOrNull(monitor.fault)},
-               {"refusal", ShortTextOrNull(status.refusal ? status.refusal->message : "")}};
-  if (status.armed) {
-    json["armed_plan_id"] = status.armed->plan_id;
-    json["at_step"] = NumberOrNull(status.armed->at_step, -1);
+               {"refusal", ShortTextOrNull(status.reload.refusal ? status.reload.refusal->message() : "")}};
+  if (const auto& armed = status.reload.armed) {
+    json["armed_plan_id"] = armed->plan_id;
+    json["at_step"] = json::Unless(armed->at_step, -1);
   }
   return json::Dump(json);
 }
 
-std::string TrialText(const Trial& trial) {
+std::string TrialText(const status::EditTrial& trial) {
   Json json = {{"version", http::kAnswerVersion}, {"ok", trial.refusal.ok()}};
   if (trial.refusal.ok()) {
     json["collects"] = trial.collects;
@@ -221,17 +219,14 @@ Json RanksJson(const JobStatus& own, const RankWords& words) {
   return std::move(tally).Finish();
 }
 
-StatesHeard StatesFrom(int own_rank, const RankWords& words) {
-  StatesHeard heard;
+status::StateCounts StatesFrom(int own_rank, const RankWords& words) {
+  status::StateCounts heard{};
   for (const RankWord& word : words.words) {
     const Result<Json> said = ObjectOf(word);
     if (word.rank == own_rank || !said.ok()) continue;
     const std::string state = TextOf(said.value(), "state");
-    for (size_t i = 0; i < kRunStateCount; ++i) {
-      if (state != RunStateName(static_cast<RunState>(i))) continue;
-      ++heard.ranks[i];
-      ++heard.count;
-    }
+    for (size_t i = 0; i < heard.size(); ++i)
+      if (state == RunStateName(static_cast<RunState>(i))) ++heard[i];
   }
   return heard;
 }

@@ -9,6 +9,7 @@
 #include "controller/control_socket/metrics.h"
 #include "controller/control_socket/pause_routes.h"
 #include "controller/control_socket/ranks.h"
+#include "controller/status/status_json.h"
 #include "src/base/sha256.h"
 #include "src/base/text.h"
 #include "src/config/parse_config.h"
@@ -18,6 +19,7 @@
 namespace stepwatch::control_socket {
 namespace {
 
+using status::JobStatus;
 using Way = Route::Way;
 
 constexpr bool kReads = false, kChanges = true;
@@ -39,8 +41,8 @@ http::Answer Of(const Json& json) {
 
 http::Answer GetStatus(const Request&, Job& job) {
   const JobStatus status = job.GetStatus();
-  http::Answer answer = Of(StatusJson(status));
-  answer.etag = status.file_sha256;
+  http::Answer answer = Of(status::StatusJson(status));
+  answer.etag = status.reload.file_sha256;
   return answer;
 }
 
@@ -69,14 +71,13 @@ http::Answer PostValidate(const Request& request, Job&) {
 }
 
 // Adds to each kind of sites its measured cost per collected step, if this run has measured it.
-void AddCosts(const std::optional<CostFacts>& cost, Json* preview) {
+void AddCosts(const status::MeasuringCost& cost, Json* preview) {
   const auto sites = preview->find("sites");
   if (sites == preview->end()) return;
   for (Json& kind : *sites) {
     Json& seconds = kind["seconds_per_collected_step"] = Json();
-    if (!cost) continue;
-    for (const CostFacts::Part& part : cost->parts)
-      if (kind["kind"] == part.name) seconds = part.per_collected;
+    for (size_t i = 0; i < cost.total.ns.size(); ++i)
+      if (cost.total.ns[i] > 0 && kind["kind"] == cost.NameOf(i)) seconds = cost.per_collected[i];
   }
 }
 

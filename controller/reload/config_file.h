@@ -20,6 +20,7 @@
 #include "controller/reload/plan_controller.h"
 #include "controller/reload/resampler.h"
 #include "controller/reload/restart_guard.h"
+#include "controller/status/job_status.h"
 #include "controller/watch/watcher.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
@@ -71,7 +72,11 @@ class ConfigFile {
   // No file operation is pending except looks.
   bool idle() const { return work_.idle(); }
   // Number of looks at the file. Any thread.
-  uint64_t looks(watch::LookCause cause) const { return looks_[static_cast<size_t>(cause)]; }
+  status::LookCounts looks() const {
+    using watch::LookCause;
+    const auto of = [&](LookCause cause) { return looks_[static_cast<size_t>(cause)].load(); };
+    return {of(LookCause::kEvent), of(LookCause::kSlow), of(LookCause::kAgain), of(LookCause::kRefresh)};
+  }
   std::string watch_mode() const { return watcher_ ? watcher_->mode() : std::string(); }  // empty: not watched
   // The config that the file holds; null: unusable, or not read yet.
   std::shared_ptr<const config::Config> Config();

@@ -16,6 +16,7 @@
 #include "controller/reload/machine.h"
 #include "controller/reload/plan_agreement.h"
 #include "controller/reload/run_mode.h"
+#include "controller/status/job_status.h"
 #include "src/config/config.h"
 #include "stepwatch/event.h"
 #include "stepwatch/monitor.h"
@@ -60,7 +61,10 @@ class EditReporter final : public PlanAgreement::Reporter {
   void SetLookError(const std::string& error) { look_error_ = error; }
   const std::string& look_error() const { return look_error_; }
   // Edits that were refused. Any thread.
-  uint64_t refusals(RefusalReason reason) const { return refusals_[static_cast<size_t>(reason)]; }
+  status::RefusalCounts refusals() const {
+    const auto of = [&](RefusalReason reason) { return refusals_[static_cast<size_t>(reason)].load(); };
+    return {of(RefusalReason::kSyntax), of(RefusalReason::kValue), of(RefusalReason::kLimit), of(RefusalReason::kRank)};
+  }
 
  private:
   const RunMode mode_;

@@ -12,6 +12,9 @@ namespace stepwatch::reload {
 namespace {
 
 using base::IgnoreExceptions;
+using status::ChangeReport;
+using status::ConfigChange;
+using status::Verdict;
 
 // Limit for the ranks' decision, and for a file that cannot be read for a moment. A client that waits longer repeats
 // the request.
@@ -25,98 +28,94 @@ constexpr size_t kDisplacedMaxForStop = 96;
 // More saves than can happen while one word is replaced.
 constexpr int kTriesMax = 20;
 
-bool IsWorthAnotherTry(const EditOrder& order, const OrderOutcome& outcome) {
-  return outcome.kind == OrderOutcome::Kind::kEdited && order.kind != EditOrder::Kind::kReplace &&
-         order.if_match_sha256.empty();
+bool IsWorthAnotherTry(const ConfigChange& change, const ChangeReport& report) {
+  return report.outcome == ChangeReport::Outcome::kEdited && change.verb != ConfigChange::Verb::kApply &&
+         change.if_match.empty();
 }
 
 }  // namespace
 
 void EditRequests::Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then) {
-  OrderOutcome outcome;
-  outcome.kind = OrderOutcome::Kind::kNotNow;
-  const size_t displaced_max = order->kind == EditOrder::Kind::kStop ? kDisplacedMaxForStop : kDisplacedMax;
+  ChangeReport report;
+  const ConfigChange& change = order->change;
+  const size_t displaced_max = change.verb == ConfigChange::Verb::kStop ? kDisplacedMaxForStop : kDisplacedMax;
   if (!parts_.file->is_watched() && parts_.controller->mode().shares_store && parts_.controller->is_attached())
-    outcome.kind = OrderOutcome::Kind::kNotReader;
+    report.outcome = ChangeReport::Outcome::kNotReader;
   else if (!parts_.file->is_watched())
-    outcome.message = "the monitor does not read its config yet";
+    report.message = "the monitor does not read its config yet; try again";
   else if (parts_.file->writer().displaced() >= displaced_max)
-    outcome.message = "too many changes within five seconds (" + std::to_string(displaced_max) + ")";
+    report.message = "too many changes within five seconds (" + std::to_string(displaced_max) + "); try again";
   else
-    return order->is_override ? OrderOverride(*order, then) : TryOrder(order, std::move(then), 1);
-  then(outcome);
+    return change.is_override ? OrderOverride(*order, then) : TryOrder(order, std::move(then), 1);
+  then(report);
 }
 
 void EditRequests::OrderOverride(const EditOrder& order, const OnOrdered& then) {
-  const auto outcome = std::make_shared<OrderOutcome>();
-  const std::string before = state_.seen;
-  outcome->found_sha256 = state_.in_file.value_or(before);
-  outcome->sha256 = base::Sha256Hex(order.text);
-  outcome->kind = OrderOutcome::Kind::kConflict;
-  if (!order.if_match_sha256.empty() && order.if_match_sha256 != outcome->found_sha256) return then(*outcome);
-  const OverrideResult result = Override(order.text, order.peer, order.on_written, order.at_step);
-  switch (result.outcome) {
-    case OverrideResult::Outcome::kRefused:
-      outcome->kind = OrderOutcome::Kind::kInvalid;
-      outcome->message = result.refusal.message();
-      outcome->place = result.refusal.place();
-      return then(*outcome);
-    case OverrideResult::Outcome::kStatic:
-    case OverrideResult::Outcome::kNotReader: outcome->kind = OrderOutcome::Kind::kNotReader; return then(*outcome);
-    case OverrideResult::Outcome::kAccepted:
-    case OverrideResult::Outcome::kUnchanged: break;
-  }
-  outcome->kind = OrderOutcome::Kind::kOverridden;
-  AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
+  using Outcome = ChangeReport::Outcome;
+  const auto report = std::make_shared<ChangeReport>();
+  const ConfigChange& change = order.change;
+  const std::string before = state_.seen, in_file = state_.in_file.value_or(before);
+  if (change.if_match.empty() || change.if_match == in_file)
+    *report = Override(change.text, change.peer, order.on_written, change.at_step);
+  else
+    report->outcome = Outcome::kConflict;
+  report->replaced_sha256 = in_file;
+  if (report->outcome == Outcome::kUnchanged) report->outcome = Outcome::kOverridden;  // as it already runs
+  if (report->outcome != Outcome::kOverridden) return then(*report);
+  AwaitVerdict(report, then, before, std::chrono::steady_clock::now() + kVerdictTime);
 }
 
 // Compiled on the executor, by a pipeline of its own and the same sites: the running plan is not touched.
 void EditRequests::TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number) {
-  const auto outcome = std::make_shared<OrderOutcome>();
+  const auto report = std::make_shared<ChangeReport>();
+  report->outcome = ChangeReport::Outcome::kUnwritable;
+  const ConfigChange& change = order->change;
   const auto pipeline = std::make_shared<EditPipeline>(*parts_.pipeline);
-  if (order->at_step > 0) parts_.file->ordered_step().Expect(base::Sha256Hex(order->text), order->at_step);
+  if (change.at_step > 0) parts_.file->ordered_step().Expect(base::Sha256Hex(change.text), change.at_step);
   parts_.file->writer().Make(
-      [outcome, order, pipeline, path = options_.config_path, id = state_.next_plan_id, files = parts_.files] {
+      [report, order, pipeline, path = options_.config_path, id = state_.next_plan_id, files = parts_.files] {
         writeback::WriteBackResult result;
-        *outcome = MakeOrderedEdit(path, *order, pipeline.get(), id, *files, &result);
+        *report = MakeOrderedEdit(path, order->change, pipeline.get(), id, *files, &result);
         return result;
       },
-      [this, outcome, order, then = std::move(then), number](const Status& fault, const writeback::WriteBackResult&) {
+      [this, report, order, then = std::move(then), number](const Status& fault, const writeback::WriteBackResult&) {
         if (!fault.ok())
-          outcome->message = "it is not known whether " + options_.config_path + " was changed: " + fault.message();
-        else if (number < kTriesMax && IsWorthAnotherTry(*order, *outcome))
+          report->message = "it is not known whether " + options_.config_path + " was changed: " + fault.message();
+        else if (number < kTriesMax && IsWorthAnotherTry(order->change, *report))
           return TryOrder(order, then, number + 1);
-        else if (outcome->kind == OrderOutcome::Kind::kDone)
-          return OnOrderWritten(*order, outcome, then);
-        if (order->at_step > 0) parts_.file->ordered_step().Clear();
-        then(*outcome);
+        else if (report->is_done())
+          return OnOrderWritten(*order, report, then);
+        if (order->change.at_step > 0) parts_.file->ordered_step().Clear();
+        then(*report);
       });
 }
 
-void EditRequests::OnOrderWritten(const EditOrder& order, const std::shared_ptr<OrderOutcome>& outcome,
+void EditRequests::OnOrderWritten(const EditOrder& order, const std::shared_ptr<ChangeReport>& report,
                                   const OnOrdered& then) {
-  if (outcome->is_written) {
-    parts_.history->Expect(outcome->sha256, order.peer);
-    if (order.on_written) IgnoreExceptions([&] { order.on_written(outcome->sha256); });
+  const ConfigChange& change = order.change;
+  const bool is_written = report->outcome == ChangeReport::Outcome::kWritten;
+  if (is_written) {
+    parts_.history->Expect(report->sha256, change.peer);
+    if (order.on_written) IgnoreExceptions([&] { order.on_written(report->sha256); });
   }
-  const bool may_begin = !outcome->is_written && order.kind != EditOrder::Kind::kStop;
-  parts_.file->LookNow([this, outcome, then, may_begin, peer = order.peer, before = state_.seen] {
+  const bool may_begin = !is_written && change.verb != ConfigChange::Verb::kStop;
+  parts_.file->LookNow([this, report, then, may_begin, peer = change.peer, before = state_.seen] {
     if (may_begin && !parts_.file->writer().busy())
-      IgnoreExceptions([&] { outcome->is_begun = parts_.restart->BeginAgain(outcome->sha256, peer); });
+      IgnoreExceptions([&] { report->is_begun = parts_.restart->BeginAgain(report->sha256, peer); });
     parts_.file->ordered_step().OnLooked(state_.seen);
-    AwaitVerdict(outcome, then, before, std::chrono::steady_clock::now() + kVerdictTime);
+    AwaitVerdict(report, then, before, std::chrono::steady_clock::now() + kVerdictTime);
   });
 }
 
 // The file was looked at. In a job of ranks they must agree first.
-void EditRequests::AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then,
+void EditRequests::AwaitVerdict(const std::shared_ptr<ChangeReport>& report, const OnOrdered& then,
                                 const std::string& seen_before, std::chrono::steady_clock::time_point deadline) {
-  outcome->verdict = VerdictOn(outcome->sha256, seen_before);
-  if (outcome->verdict.kind != Verdict::Kind::kPending || is_stopped_ || std::chrono::steady_clock::now() >= deadline)
-    return then(*outcome);
+  report->verdict = VerdictOn(report->sha256, seen_before);
+  if (report->verdict.kind != Verdict::Kind::kPending || is_stopped_ || std::chrono::steady_clock::now() >= deadline)
+    return then(*report);
   const auto timer = std::make_shared<boost::asio::steady_timer>(*parts_.loop, kAskAgain);
-  timer->async_wait([this, timer, outcome, then, seen_before, deadline](const boost::system::error_code& error) {
-    if (!error) AwaitVerdict(outcome, then, seen_before, deadline);
+  timer->async_wait([this, timer, report, then, seen_before, deadline](const boost::system::error_code& error) {
+    if (!error) AwaitVerdict(report, then, seen_before, deadline);
   });
 }
 
@@ -139,46 +138,50 @@ Verdict EditRequests::VerdictOn(const std::string& sha256, const std::string& se
   return about(undecided ? Verdict::Kind::kPending : Verdict::Kind::kOff, 0);
 }
 
-OverrideResult EditRequests::Override(const std::string& text, const std::optional<output::EditPeer>& peer,
-                                      const std::function<void(const std::string& sha256)>& on_accepted,
-                                      int64_t at_step) {
-  using Outcome = OverrideResult::Outcome;
-  OverrideResult result;
-  result.sha256 = base::Sha256Hex(text);
+ChangeReport EditRequests::Override(const std::string& text, const std::optional<output::EditPeer>& peer,
+                                    const std::function<void(const std::string& sha256)>& on_accepted,
+                                    int64_t at_step) {
+  using Outcome = ChangeReport::Outcome;
+  ChangeReport report;
+  report.sha256 = base::Sha256Hex(text);
   const auto is = [&](Outcome outcome) {
-    result.outcome = outcome;
-    return result;
+    report.outcome = outcome;
+    return report;
   };
   PlanController& controller = *parts_.controller;
   if (!controller.mode().dynamic) return is(Outcome::kStatic);
   if (!controller.mode().reads_the_file) return is(Outcome::kNotReader);
   controller.FeedBegun();
-  const bool goes_on = state_.window && !state_.stopping && !state_.armed && state_.window->sha256 == result.sha256;
-  const bool waits = state_.armed && state_.armed->sha256 == result.sha256;
-  if (state_.seen == result.sha256 && (goes_on || waits)) return is(Outcome::kUnchanged);
-  Edit edit = parts_.pipeline->Parse(result.sha256, text);
+  const bool goes_on = state_.window && !state_.stopping && !state_.armed && state_.window->sha256 == report.sha256;
+  const bool waits = state_.armed && state_.armed->sha256 == report.sha256;
+  if (state_.seen == report.sha256 && (goes_on || waits)) return is(Outcome::kUnchanged);
+  Edit edit = parts_.pipeline->Parse(report.sha256, text);
   edit.at_step = at_step;
   const EditIntent intent = parts_.pipeline->Classify(&edit, state_.next_plan_id);
-  result.refusal = intent == EditIntent::kRefused ? edit.refusal : WhyNoStep(intent, at_step);
-  if (!result.refusal.ok()) return is(Outcome::kRefused);
+  const Status refusal = intent == EditIntent::kRefused ? edit.refusal : WhyNoStep(intent, at_step);
+  if (!refusal.ok()) {
+    report.message = refusal.message();
+    report.place = refusal.place();
+    return is(Outcome::kInvalid);
+  }
   if (controller.agreement() != nullptr) controller.agreement()->DiscardWriteBack();
   parts_.resampler->OnNewEdit();
-  if (on_accepted) IgnoreExceptions([&] { on_accepted(result.sha256); });
-  parts_.history->Overridden(result.sha256, text, state_.seen, peer,
-                             result.sha256 != state_.in_file.value_or(state_.seen));
+  if (on_accepted) IgnoreExceptions([&] { on_accepted(report.sha256); });
+  parts_.history->Overridden(report.sha256, text, state_.seen, peer,
+                             report.sha256 != state_.in_file.value_or(state_.seen));
   Edit* const current = controller.mutable_current();
   const Edit before = std::exchange(*current, std::move(edit));
   try {
-    controller.Feed(OverrideBytes{result.sha256, current->intent});
+    controller.Feed(OverrideBytes{report.sha256, current->intent});
   } catch (...) {
     *current = before;
     throw;
   }
-  return is(Outcome::kAccepted);
+  return is(Outcome::kOverridden);
 }
 
-EditTrial EditRequests::Try(const std::string& text) {
-  EditTrial trial;
+status::EditTrial EditRequests::Try(const std::string& text) {
+  status::EditTrial trial;
   try {
     agree::Change change;
     change.sha256 = base::Sha256Hex(text);

@@ -15,9 +15,9 @@
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/ordered_edit.h"
 #include "controller/reload/plan_controller.h"
-#include "controller/reload/reload_view.h"
 #include "controller/reload/resampler.h"
 #include "controller/reload/restart_guard.h"
+#include "controller/status/requests.h"
 #include "src/base/file_system.h"
 #include "stepwatch/options.h"
 
@@ -27,23 +27,9 @@ class io_context;
 
 namespace stepwatch::reload {
 
-// The result of a request to run bytes although the config file holds others.
-struct OverrideResult {
-  enum class Outcome : uint8_t {
-    kAccepted,   // applied like an edit of the file with these bytes
-    kUnchanged,  // they already run, or wait for their step
-    kRefused,    // they are unusable: `refusal`
-    kStatic,     // the mode is static: the running plan cannot be changed
-    kNotReader,  // another rank of the job reads the config
-  };
-  Outcome outcome = Outcome::kAccepted;
-  std::string sha256;
-  Status refusal;
-};
-
 class EditRequests {
  public:
-  using OnOrdered = std::function<void(const OrderOutcome&)>;
+  using OnOrdered = std::function<void(const status::ChangeReport&)>;
 
   // All of them must outlive the requests.
   struct Dependencies {
@@ -67,22 +53,25 @@ class EditRequests {
   void Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then);
   // Applies `text` instead of the file's content until the file changes. The file is not changed, also not at the
   // window's end. `peer` is the sender. `on_accepted` receives the hash of usable bytes before any event reports them.
-  // `at_step`: as EditOrder::at_step.
-  OverrideResult Override(const std::string& text, const std::optional<output::EditPeer>& peer = std::nullopt,
-                          const std::function<void(const std::string& sha256)>& on_accepted = {}, int64_t at_step = 0);
+  // `at_step`: as ConfigChange::at_step.
+  // kOverridden: they are applied like an edit of the file. kUnchanged: they already run, or wait for their step.
+  status::ChangeReport Override(const std::string& text, const std::optional<output::EditPeer>& peer = std::nullopt,
+                                const std::function<void(const std::string& sha256)>& on_accepted = {},
+                                int64_t at_step = 0);
   // Builds the plan of these bytes as if the file held them, and discards it.
-  EditTrial Try(const std::string& text);
+  status::EditTrial Try(const std::string& text);
   // A verdict that is not known yet stays unknown.
   void Stop() { is_stopped_ = true; }
 
  private:
   void OrderOverride(const EditOrder& order, const OnOrdered& then);
   void TryOrder(const std::shared_ptr<const EditOrder>& order, OnOrdered then, int number);
-  void OnOrderWritten(const EditOrder& order, const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then);
-  void AwaitVerdict(const std::shared_ptr<OrderOutcome>& outcome, const OnOrdered& then, const std::string& seen_before,
-                    std::chrono::steady_clock::time_point deadline);
+  void OnOrderWritten(const EditOrder& order, const std::shared_ptr<status::ChangeReport>& report,
+                      const OnOrdered& then);
+  void AwaitVerdict(const std::shared_ptr<status::ChangeReport>& report, const OnOrdered& then,
+                    const std::string& seen_before, std::chrono::steady_clock::time_point deadline);
   // The verdict on these bytes, which were put into the file when others had been seen last.
-  Verdict VerdictOn(const std::string& sha256, const std::string& seen_before) const;
+  status::Verdict VerdictOn(const std::string& sha256, const std::string& seen_before) const;
 
   const Options& options_;
   const Dependencies parts_;

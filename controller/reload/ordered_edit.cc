@@ -10,14 +10,16 @@
 namespace stepwatch::reload {
 namespace {
 
+using status::ChangeReport;
+using status::ConfigChange;
 using writeback::WriteBackOutcome;
 
-OrderOutcome Failed(OrderOutcome::Kind kind, std::string message, TextPlace place = {}) {
-  OrderOutcome outcome;
-  outcome.kind = kind;
-  outcome.message = std::move(message);
-  outcome.place = std::move(place);
-  return outcome;
+ChangeReport Failed(ChangeReport::Outcome outcome, std::string message, TextPlace place = {}) {
+  ChangeReport report;
+  report.outcome = outcome;
+  report.message = std::move(message);
+  report.place = std::move(place);
+  return report;
 }
 
 // Ok: this process would accept the text.
@@ -27,53 +29,52 @@ Status Check(const std::string& text, int64_t at_step, EditPipeline* pipeline, P
   return intent == EditIntent::kRefused ? edit.refusal : WhyNoStep(intent, at_step);
 }
 
-OrderOutcome OutcomeOf(const writeback::WriteBackResult& result, const std::string& if_match_sha256) {
-  OrderOutcome outcome;
-  outcome.method = result.method;
-  outcome.message = result.message;
-  outcome.found_sha256 = result.found_sha256;
-  outcome.sha256 = result.sha256;
+ChangeReport ReportOf(const writeback::WriteBackResult& result, const std::string& if_match) {
+  using Outcome = ChangeReport::Outcome;
+  ChangeReport report;
+  report.method = result.method;
+  report.message = result.message;
+  report.replaced_sha256 = result.found_sha256;
+  report.sha256 = result.sha256;
   switch (result.outcome) {
-    case WriteBackOutcome::kWritten:
-    case WriteBackOutcome::kUnchanged: outcome.kind = OrderOutcome::Kind::kDone; break;
+    case WriteBackOutcome::kWritten: report.outcome = Outcome::kWritten; break;
+    case WriteBackOutcome::kUnchanged: report.outcome = Outcome::kUnchanged; break;
     case WriteBackOutcome::kEdited:
-      outcome.kind = if_match_sha256.empty() || result.found_sha256 == if_match_sha256 ? OrderOutcome::Kind::kEdited
-                                                                                       : OrderOutcome::Kind::kConflict;
+      report.outcome = if_match.empty() || result.found_sha256 == if_match ? Outcome::kEdited : Outcome::kConflict;
       break;
-    case WriteBackOutcome::kRefused: outcome.kind = OrderOutcome::Kind::kInvalid; break;
-    case WriteBackOutcome::kImpossible: outcome.kind = OrderOutcome::Kind::kUnwritable; break;
+    case WriteBackOutcome::kRefused: report.outcome = Outcome::kInvalid; break;
+    case WriteBackOutcome::kImpossible: report.outcome = Outcome::kUnwritable; break;
   }
-  outcome.is_written = result.outcome == WriteBackOutcome::kWritten;
-  if (outcome.kind == OrderOutcome::Kind::kDone) outcome.message.clear();
-  return outcome;
+  if (report.is_done()) report.message.clear();
+  return report;
 }
 
-OrderOutcome Replace(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
+ChangeReport Replace(const std::string& path, const ConfigChange& change, EditPipeline* pipeline, PlanId plan_id,
                      base::FileSystem& files, writeback::WriteBackResult* result) {
-  const Status refusal = Check(order.text, order.at_step, pipeline, plan_id);
+  const Status refusal = Check(change.text, change.at_step, pipeline, plan_id);
   if (!refusal.ok())
-    return Failed(OrderOutcome::Kind::kInvalid, refusal.message() + "; nothing was changed", refusal.place());
-  *result = writeback::ReplaceConfig(path, order.if_match_sha256, order.text, files);
-  return OutcomeOf(*result, order.if_match_sha256);
+    return Failed(ChangeReport::Outcome::kInvalid, refusal.message() + "; nothing was changed", refusal.place());
+  *result = writeback::ReplaceConfig(path, change.if_match, change.text, files);
+  return ReportOf(*result, change.if_match);
 }
 
-OrderOutcome Switch(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
+ChangeReport Switch(const std::string& path, const ConfigChange& change, EditPipeline* pipeline, PlanId plan_id,
                     base::FileSystem& files, writeback::WriteBackResult* result) {
-  const bool on = order.kind == EditOrder::Kind::kStart;
+  const bool on = change.verb == ConfigChange::Verb::kStart;
   const watch::FileSnapshot file = watch::TakeSnapshot(path, files);
   if (file.kind == watch::SnapshotKind::kUnstable)
-    return Failed(OrderOutcome::Kind::kEdited, base::Printable(path, 200) + " changes while it is read");
+    return Failed(ChangeReport::Outcome::kEdited, base::Printable(path, 200) + " changes while it is read");
   if (file.kind != watch::SnapshotKind::kBytes)
-    return Failed(OrderOutcome::Kind::kInvalid, file.error + "; nothing was changed");
-  const std::string& expected = order.if_match_sha256.empty() ? file.sha256 : order.if_match_sha256;
+    return Failed(ChangeReport::Outcome::kInvalid, file.error + "; nothing was changed");
+  const std::string& expected = change.if_match.empty() ? file.sha256 : change.if_match;
   if (expected == file.sha256) {
     const Result<std::string> text = config::SpliceDynamicOn(file.bytes, on);
     const Status refusal = text.ok() ? Check(text.value(), 0, pipeline, plan_id) : text.status();
     if (!refusal.ok())
-      return Failed(OrderOutcome::Kind::kInvalid, refusal.message() + "; nothing was changed", refusal.place());
+      return Failed(ChangeReport::Outcome::kInvalid, refusal.message() + "; nothing was changed", refusal.place());
   }
   *result = writeback::SetDynamicOn(path, expected, on, files);
-  return OutcomeOf(*result, order.if_match_sha256);
+  return ReportOf(*result, change.if_match);
 }
 
 }  // namespace
@@ -98,11 +99,11 @@ Status WhyNoStep(EditIntent intent, int64_t at_step) {
       "Apply it without a step");
 }
 
-OrderOutcome MakeOrderedEdit(const std::string& path, const EditOrder& order, EditPipeline* pipeline, PlanId plan_id,
-                             base::FileSystem& files, writeback::WriteBackResult* result) {
+ChangeReport MakeOrderedEdit(const std::string& path, const ConfigChange& change, EditPipeline* pipeline,
+                             PlanId plan_id, base::FileSystem& files, writeback::WriteBackResult* result) {
   result->outcome = WriteBackOutcome::kRefused;  // unless a change of the file is tried
-  const auto make = order.kind == EditOrder::Kind::kReplace ? Replace : Switch;
-  return make(path, order, pipeline, plan_id, files, result);
+  const auto make = change.verb == ConfigChange::Verb::kApply ? Replace : Switch;
+  return make(path, change, pipeline, plan_id, files, result);
 }
 
 }  // namespace stepwatch::reload

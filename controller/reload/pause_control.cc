@@ -2,23 +2,26 @@
 
 namespace stepwatch::reload {
 
-PauseVerdict PauseControl::Pause(bool pause) {
-  using Outcome = PauseVerdict::Outcome;
+status::PauseResult PauseControl::Pause(bool pause) {
+  using Outcome = status::PauseResult::Outcome;
   const RunMode mode = controller_->mode();
   const PlanId plan_id = data_plane_->plans.plan_id();
-  if (mode.shares_store && (!mode.dynamic || !mode.reads_the_file)) return {Outcome::kRanks, plan_id};
+  const auto is = [&](Outcome outcome, bool is_agreed = false) {
+    return status::PauseResult{.outcome = outcome, .plan_id = plan_id, .is_of_all_ranks = is_agreed};
+  };
+  if (mode.shares_store && (!mode.dynamic || !mode.reads_the_file)) return is(Outcome::kRanks);
   controller_->FeedBegun();
-  if (mode.agrees()) return {PauseRanks(pause), plan_id, true};
+  if (mode.agrees()) return is(PauseRanks(pause), /*is_agreed=*/true);
   const std::optional<MachinePlan>& window = controller_->state().window;
-  if (plan_id == 0 || !window) return {Outcome::kNotCollecting, plan_id};
-  if (window->paused == pause) return {Outcome::kUnchanged, plan_id};
+  if (plan_id == 0 || !window) return is(Outcome::kNotCollecting);
+  if (window->paused == pause) return is(Outcome::kUnchanged);
   controller_->Feed(PauseRequested{pause, controller_->ArmedWaits()});
-  return {window->paused == pause ? Outcome::kAsked : Outcome::kEnding, plan_id};
+  return is(window->paused == pause ? Outcome::kAsked : Outcome::kEnding);
 }
 
 // A pending edit ends a pause anyway, and the ranks agree on one change at a time.
-PauseVerdict::Outcome PauseControl::PauseRanks(bool pause) {
-  using Outcome = PauseVerdict::Outcome;
+status::PauseResult::Outcome PauseControl::PauseRanks(bool pause) {
+  using Outcome = status::PauseResult::Outcome;
   const MachineState& state = controller_->state();
   PlanAgreement& agreement = *controller_->agreement();
   const step::PlanSwitch& in_force = data_plane_->plans;

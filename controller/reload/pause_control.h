@@ -5,23 +5,11 @@
 #include <cstdint>
 
 #include "controller/reload/plan_controller.h"
+#include "controller/status/requests.h"
 #include "src/step/data_plane.h"
 #include "stepwatch/record_layout.h"
 
 namespace stepwatch::reload {
-
-struct PauseVerdict {
-  enum class Outcome : uint8_t {
-    kAsked,          // the window pauses, or resumes, at the next boundary
-    kUnchanged,      // it already is
-    kNotCollecting,  // no window is in force
-    kEnding,         // the window ends, or another plan replaces it, at the next boundary
-    kRanks,          // the ranks of a job collect the same steps, and cannot agree on one: the mode is static
-  };
-  Outcome outcome = Outcome::kAsked;
-  PlanId plan_id = 0;      // in force
-  bool is_agreed = false;  // it holds for all ranks of a job, from the step that they agree on
-};
 
 class PauseControl {
  public:
@@ -30,12 +18,13 @@ class PauseControl {
       : data_plane_(data_plane), controller_(controller) {}
 
   // From the next boundary on the window in force collects nothing and keeps its count, or collects again.
-  PauseVerdict Pause(bool pause);
+  // kAsked: it will. `is_of_all_ranks`: it holds for all ranks of a job, from the step that they agree on.
+  status::PauseResult Pause(bool pause);
   // The ranks have agreed on it.
   void OnAgreed(bool pause, int64_t at_step);
 
  private:
-  PauseVerdict::Outcome PauseRanks(bool pause);
+  status::PauseResult::Outcome PauseRanks(bool pause);
 
   step::DataPlane* const data_plane_;
   PlanController* const controller_;

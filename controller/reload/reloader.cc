@@ -8,22 +8,18 @@ namespace {
 
 constexpr std::chrono::milliseconds kBoardAfterFault{100};
 
-std::optional<PlanView> ViewOf(PlanId plan_id, PlanController* controller, const Options& options) {
-  const Edit* source = controller->plans().Find(plan_id);
-  if (source == nullptr || source->compiled.plan == nullptr) return std::nullopt;
-  const plan::Plan& plan = *source->compiled.plan;
-  PlanView view;
-  view.plan_id = plan_id;
-  view.config_sha256 = plan.config_sha256;
-  view.collect_times = plan.config.collect_times;
-  view.step_interval = plan.rule.interval;
-  view.at_step = controller->StepOf(plan_id);
-  view.sites = static_cast<int64_t>(plan.layout.sites.size());
-  view.rows_per_step = static_cast<int64_t>(plan.RowsPerStep(options.grad_acc_steps));
-  view.plan = source->compiled.plan;
-  view.model = source->sites;
-  view.queue_bytes = static_cast<int64_t>(step::RingBytes(plan, options.grad_acc_steps, options.ring_bytes_max));
-  return view;
+status::PlanStatus StatusOf(const PlanView& view, int64_t at_step, const Options& options) {
+  const plan::Plan& plan = *view.plan;
+  status::PlanStatus status;
+  status.plan_id = view.plan_id;
+  status.config_sha256 = plan.config_sha256;
+  status.collect_times = plan.config.collect_times;
+  status.step_interval = plan.rule.interval;
+  status.at_step = at_step;
+  status.sites = static_cast<int64_t>(plan.layout.sites.size());
+  status.rows_per_step = static_cast<int64_t>(plan.RowsPerStep(options.grad_acc_steps));
+  status.queue_bytes = static_cast<int64_t>(step::RingBytes(plan, options.grad_acc_steps, options.ring_bytes_max));
+  return status;
 }
 
 }  // namespace
@@ -193,22 +189,28 @@ ReloadView Reloader::View() {
   const MachineState& state = controller_.state();
   const Edit& current = controller_.current();
   ReloadView view;
-  view.run_id = run_id_;
-  if (agreement_) view.incarnation = agreement_->incarnation();
-  view.file_sha256 = state.in_file.value_or(state.seen);
-  view.overridden = state.in_file.has_value();
-  view.segment = rotation_.segment();
-  if (state.refused && current.sha256 == state.seen) view.refusal = current.refusal;
-  view.not_begun = restart_.not_begun();
-  if (state.lost) view.file_trouble = reports_.look_error();
+  status::ReloadStatus& status = view.status;
+  const auto show = [&](PlanId plan_id, std::optional<PlanView>* shown, std::optional<status::PlanStatus>* of_plan) {
+    const Edit* source = controller_.plans().Find(plan_id);
+    if (source == nullptr || source->compiled.plan == nullptr) return;
+    *shown = {plan_id, source->compiled.plan, source->sites};
+    *of_plan = StatusOf(**shown, controller_.StepOf(plan_id), options_);
+  };
+  status.run_id = run_id_;
+  if (agreement_) status.incarnation = agreement_->incarnation();
+  status.file_sha256 = state.in_file.value_or(state.seen);
+  status.overridden = state.in_file.has_value();
+  status.segment = rotation_.segment();
+  if (state.refused && current.sha256 == state.seen) status.refusal = current.refusal;
+  status.not_begun = restart_.not_begun();
+  if (state.lost) status.file_trouble = reports_.look_error();
   if (state.window)
-    view.in_force = ViewOf(state.window->continuation != 0 ? state.window->continuation : state.window->plan_id,
-                           &controller_, options_);
-  if (state.armed) view.armed = ViewOf(state.armed->plan_id, &controller_, options_);
-  const PlanId newest = view.in_force ? view.in_force->plan_id : view.armed ? view.armed->plan_id : 0;
-  if (const Edit* source = controller_.plans().Find(newest)) view.budget = resampler_.View(*source->compiled.plan);
-  view.stopping = state.stopping;
-  view.watch_mode = file_.watch_mode();
+    show(state.window->continuation != 0 ? state.window->continuation : state.window->plan_id, &view.in_force,
+         &status.in_force);
+  if (state.armed) show(state.armed->plan_id, &view.armed, &status.armed);
+  if (const auto& newest = view.in_force ? view.in_force : view.armed) status.budget = resampler_.View(*newest->plan);
+  status.stopping = state.stopping;
+  status.watch_mode = file_.watch_mode();
   if (controller_.is_attached()) view.sites = pipeline_.shared_sites();
   view.in_file = file_.Config();
   return view;

@@ -52,7 +52,7 @@ class Resampler final : public PlanAgreement::Samplings {
   void ArmAgreed();
   // This rank's proposal for the budget of its window, requested by rank 0.
   budget::BudgetProposal Propose(const budget::BudgetQuestion& question);
-  std::optional<budget::BudgetView> View(const plan::Plan& plan) const { return budget_.View(plan); }
+  std::optional<status::BudgetStatus> View(const plan::Plan& plan) const { return budget_.View(plan); }
   // The plan of a new window is about to be submitted.
   void OnNewWindow() noexcept { pace_.BeginAnew(); }
   // A plan or a stop is about to be put into the slot.

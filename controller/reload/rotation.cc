@@ -7,13 +7,13 @@
 
 namespace stepwatch::reload {
 
-RotationVerdict Rotation::Rotate() {
-  using Outcome = RotationVerdict::Outcome;
+status::RotateResult Rotation::Rotate() {
+  using Outcome = status::RotateResult::Outcome;
   controller_->FeedBegun();
-  if (requested_ != segment_.segment) return {Outcome::kUnderWay, requested_};
-  if (data_plane_->plans.plan_id() == 0 || !controller_->state().window) return {Outcome::kNotCollecting, 0};
+  if (requested_ != segment_.number) return {Outcome::kUnderWay, {requested_}};
+  if (data_plane_->plans.plan_id() == 0 || !controller_->state().window) return {Outcome::kNotCollecting};
   data_plane_->plans.AskForCut(++requested_);
-  return {Outcome::kAsked, requested_};
+  return {Outcome::kAsked, {requested_}};
 }
 
 // Manifest first: a client that reads the event finds the segment there.
@@ -40,7 +40,7 @@ void Rotation::OnSegment(const drain::SegmentBegun& begun) {
 void Rotation::EndIfOver() noexcept {
   const MachineState& state = controller_->state();
   const bool is_over = !state.window && state.published.empty() && state.draining.empty();
-  if (requested_ == segment_.segment || !is_over) return;
+  if (requested_ == segment_.number || !is_over) return;
   (void)data_plane_->plans.WithdrawCut();
   segment_ = {requested_, -1, {}};
 }

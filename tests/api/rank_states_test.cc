@@ -11,14 +11,13 @@ constexpr auto kFailed = static_cast<size_t>(RunState::kFailed);
 TEST_CASE("other ranks are known by what they said last, and for five minutes") {
   RankStates states;
   const RankStates::Time start{};
-  control_socket::RankStates now = states.Now(RunState::kIdle, 7, start);
+  status::RankStates now = states.Now(RunState::kIdle, 7, start);
   CHECK(now.ranks[kIdle] == 1);
   CHECK(now.unknown == 7);
   CHECK(now.asked_unix == 0);
-  control_socket::StatesHeard heard;
-  heard.ranks[kIdle] = 4;
-  heard.ranks[kFailed] = 2;
-  heard.count = 6;
+  status::StateCounts heard{};
+  heard[kIdle] = 4;
+  heard[kFailed] = 2;
   states.Hear(heard, start, 1.5e9);
   now = states.Now(RunState::kIdle, 7, start + RankStates::kHoldFor);
   CHECK(now.ranks[kIdle] == 5);

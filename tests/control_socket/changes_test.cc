@@ -19,8 +19,9 @@
 namespace stepwatch::control_socket {
 namespace {
 
+using status::ChangeReport;
+using status::ConfigChange;
 using ChangeOutcome = ChangeReport::Outcome;
-using Taken = ChangeReport::Taken;
 
 struct Answered {
   int status = 0;
@@ -44,9 +45,9 @@ TEST_CASE("a change is asked of the job with its text, its condition and who sen
   server.job->change_report.method = "exchange";
   server.job->change_report.replaced_sha256 = "aa";
   server.job->change_report.sha256 = "bb";
-  server.job->change_report.taken = Taken::kArmed;
-  server.job->change_report.plan_id = 3;
-  server.job->change_report.at_step = 41;
+  server.job->change_report.verdict.kind = status::Verdict::Kind::kArmed;
+  server.job->change_report.verdict.plan_id = 3;
+  server.job->change_report.verdict.at_step = 41;
   const Answered answered = Ask(server, {"POST", "/v1/apply", "{} // as it is\n", "aa", ""});
   CHECK(answered.status == 200);
   CHECK(answered.json == Json({{"version", 1},
@@ -156,9 +157,9 @@ TEST_CASE("each refusal has its status, its code and what there is to know") {
 TEST_CASE("a request with an id is performed once, and gives the same answer again") {
   TestServer server;
   server.job->change_report.outcome = ChangeOutcome::kWritten;
-  server.job->change_report.plan_id = 1;
+  server.job->change_report.verdict.plan_id = 1;
   const Answered first = Ask(server, Post("/v1/apply", "{}", "one"));
-  server.job->change_report.plan_id = 2;
+  server.job->change_report.verdict.plan_id = 2;
   const Answered again = Ask(server, Post("/v1/apply", "{}", "one"));
   CHECK(again.json == first.json);
   CHECK(server.job->Changes().size() == 1);

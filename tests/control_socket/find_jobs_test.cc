@@ -29,7 +29,7 @@ pid_t DeadPid() {
 
 TEST_CASE("jobs are found in all directories, and asked") {
   TestServer first, second;
-  JobStatus status;
+  status::JobStatus status;
   status.monitor.step = 5;
   first.job->SetStatus(status);
   first.Path(), second.Path();

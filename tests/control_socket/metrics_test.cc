@@ -10,12 +10,16 @@
 namespace stepwatch::control_socket {
 namespace {
 
+using status::JobStatus;
+
 TEST_CASE("every metric has its help and its type before its samples, and is there once") {
   JobStatus status;
   status.step_seconds = 0.25;
-  status.cost = CostFacts{.collected = 1, .steps = 1, .parts = {{"actv", 0.4}, {"boundary", 0.1}}};
-  status.budget.emplace();
-  status.budget->spent_percent = 0.5;
+  status.cost.total.collected = 1;
+  status.cost.total.ns[static_cast<size_t>(SiteKind::kActv)] = 400'000'000;
+  status.cost.total.ns[step::kBoundaryCost] = 100'000'000;
+  status.reload.budget.emplace();
+  status.reload.budget->spent_percent = 0.5;
   status.ranks.emplace();
   SiteValues sites;
   sites.series_max = 10;
@@ -58,14 +62,13 @@ TEST_CASE("looks are counted by cause, refused edits by reason, and swaps are ti
   JobStatus status;
   status.looks = {.event = 1, .slow = 2, .again = 3, .refresh = 4};
   status.refusals = {.syntax = 5, .value = 6, .limit = 8, .rank = 9};
-  status.swaps = {.count = 3, .seconds = 6e-6};
-  status.longest_swap_seconds = 4e-6;
+  status.swaps = {.swaps = 3, .total_ns = 6000, .longest_ns = 5000};
   const std::string text = MetricsText(status);
   for (const char* line :
        {"looks_total{cause=\"event\"} 1", "looks_total{cause=\"slow\"} 2", "looks_total{cause=\"again\"} 3",
         "looks_total{cause=\"refresh\"} 4", "refusals_total{reason=\"syntax\"} 5", "refusals_total{reason=\"value\"} 6",
         "refusals_total{reason=\"limit\"} 8", "refusals_total{reason=\"rank\"} 9", "swap_seconds_sum 6e-06",
-        "swap_seconds_count 3", "longest_swap_seconds 4e-06"}) {
+        "swap_seconds_count 3", "longest_swap_seconds 5e-06"}) {
     INFO(line);
     CHECK(text.find(std::string("\nstepwatch_") + line + "\n") != std::string::npos);
   }

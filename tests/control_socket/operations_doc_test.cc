@@ -21,7 +21,7 @@ TEST_CASE("the page for the person on call names all that a job tells of itself"
   for (int i = 0; i <= static_cast<int>(RunState::kFailed); ++i) names(RunStateName(static_cast<RunState>(i)));
   for (int i = 0; i <= static_cast<int>(EventKind::kNotBegun); ++i) names(EventKindName(static_cast<EventKind>(i)));
   for (int i = 0; i < kDropReasonCount; ++i) names(DropReasonName(static_cast<DropReason>(i)));
-  JobStatus status;
+  status::JobStatus status;
   status.step_seconds = 1;
   status.ranks.emplace();
   std::istringstream lines(MetricsText(status));

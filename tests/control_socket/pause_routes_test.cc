@@ -21,7 +21,7 @@ PostReply PostTo(TestServer& server, const std::string& target) {
 
 TEST_CASE("a pause that has begun says for which plan, and for which ranks") {
   TestServer server;
-  server.job->pause_result = {PauseResult::Outcome::kDone, false, 3, 41, 40};
+  server.job->pause_result = {status::PauseResult::Outcome::kDone, false, 3, 41, 40};
   PostReply told = PostTo(server, "/v1/pause");
   CHECK(told.status == 200);
   CHECK(told.json == Json{{"version", 1},
@@ -48,15 +48,15 @@ TEST_CASE("a pause that is asked for again with its id is not asked of the job a
     REQUIRE(reply.ok());
     return json::Parse(reply.value().body).value()["outcome"];
   };
-  server.job->pause_result.outcome = PauseResult::Outcome::kDone;
+  server.job->pause_result.outcome = status::PauseResult::Outcome::kDone;
   CHECK(outcome_of(pause) == "paused");
-  server.job->pause_result.outcome = PauseResult::Outcome::kUnchanged;
+  server.job->pause_result.outcome = status::PauseResult::Outcome::kUnchanged;
   CHECK(outcome_of(pause) == "paused");
   CHECK(outcome_of({"POST", "/v1/pause", "", "", "two"}) == "unchanged");
 }
 
 TEST_CASE("what cannot be paused, or not yet, is told apart") {
-  using Outcome = PauseResult::Outcome;
+  using Outcome = status::PauseResult::Outcome;
   const std::tuple<Outcome, int, const char*> cases[] = {{Outcome::kUnchanged, 200, "unchanged"},
                                                          {Outcome::kAsked, 202, "under_way"},
                                                          {Outcome::kNotCollecting, 409, "not_collecting"},
@@ -73,9 +73,9 @@ TEST_CASE("what cannot be paused, or not yet, is told apart") {
 }
 
 TEST_CASE("a rotation names the directory and the files that are closed, or says that it is under way") {
-  using Outcome = RotateResult::Outcome;
+  using Outcome = status::RotateResult::Outcome;
   TestServer server;
-  server.job->rotate_result = {Outcome::kDone, 2, 40, "/out/run", {"actv_0-9.csv"}};
+  server.job->rotate_result = {Outcome::kDone, {2, 40, {"actv_0-9.csv"}}, "/out/run"};
   PostReply told = PostTo(server, "/v1/rotate");
   CHECK(told.status == 200);
   CHECK(told.json == Json{{"version", 1},
@@ -85,7 +85,7 @@ TEST_CASE("a rotation names the directory and the files that are closed, or says
                           {"directory", "/out/run"},
                           {"files", Json::array({"actv_0-9.csv"})},
                           {"ranks", "all"}});
-  server.job->rotate_result = {Outcome::kAsked, 3, -1, "/out/run", {}};
+  server.job->rotate_result = {Outcome::kAsked, {3, -1, {}}, "/out/run"};
   told = PostTo(server, "/v1/rotate");
   CHECK(told.status == 202);
   CHECK(told.json["outcome"] == "under_way");

@@ -16,12 +16,14 @@
 namespace stepwatch::control_socket {
 namespace {
 
+using status::JobStatus;
+
 JobStatus StatusOf(int rank, int world) {
   JobStatus status;
   status.rank = rank;
   status.world_size = world;
-  status.run_id = "abc";
-  status.incarnation = "f0";
+  status.reload.run_id = "abc";
+  status.reload.incarnation = "f0";
   status.pid = 12;
   status.monitor.step = 41;
   return status;
@@ -66,10 +68,9 @@ TEST_CASE("the states that other ranks have told are counted, whatever else they
                          Said(4, R"({"state": 3})"),
                          {5, "", 0, "no answer within 1500 ms"}},
                         ""};
-  const StatesHeard heard = StatesFrom(0, words);
-  CHECK(heard.count == 2);
-  CHECK(heard.ranks[static_cast<size_t>(RunState::kFailed)] == 2);
-  CHECK(heard.ranks[static_cast<size_t>(RunState::kIdle)] == 0);
+  status::StateCounts expected{};
+  expected[static_cast<size_t>(RunState::kFailed)] = 2;
+  CHECK(StatesFrom(0, words) == expected);
 }
 
 TEST_CASE("what a rank says that is not of its kind is passed over, and control characters are made visible") {
@@ -121,7 +122,7 @@ TEST_CASE("a question is read back, and what is none is unknown") {
 TEST_CASE("a report stays small whatever went wrong") {
   JobStatus status = StatusOf(0, 1);
   status.monitor.fault = std::string(1000000, '\x01');
-  status.refusal = RefusedEdit{"ff", std::string(1000000, '"'), {}};
+  status.reload.refusal = Status(StatusCode::kInvalid, std::string(1000000, '"'));
   CHECK(ReportText(status).size() < 16384);
 }
 

@@ -169,7 +169,7 @@ TEST_CASE("a thousand connections at once are each answered or turned away, and 
 
 TEST_CASE("who asks and never reads is shown out") {
   TestServer server([](ServerOptions* options) { options->limits.send_time = 100ms; });
-  JobStatus status;
+  status::JobStatus status;
   status.config_path = std::string(4 << 20, 'x');  // more than a socket holds
   server.job->SetStatus(status);
   RawClient deaf(server.Path());

@@ -18,8 +18,8 @@ constexpr const char* kAsk = "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n";
 
 TEST_CASE("a status is asked for and answered, with the hash of the file as its tag") {
   TestServer server;
-  JobStatus status;
-  status.file_sha256 = "abc";
+  status::JobStatus status;
+  status.reload.file_sha256 = "abc";
   status.monitor.step = 17;
   server.job->SetStatus(status);
   RawClient visitor(server.Path());

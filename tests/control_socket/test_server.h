@@ -36,7 +36,7 @@ using testing::Eventually;
 
 class FakeJob final : public Job {
  public:
-  JobStatus GetStatus() override {
+  status::JobStatus GetStatus() override {
     const std::lock_guard<std::mutex> lock(mutex_);
     return status_;
   }
@@ -52,9 +52,9 @@ class FakeJob final : public Job {
   size_t metrics_sites_max() const override { return sites_max; }
   DoctorReport Examine() override {
     DoctorReport report;
-    report.cpu_target = "scalar";
-    report.cpu_available = {"scalar"};
-    report.cuda_reason = "not asked for";
+    report.cpu.in_use = "scalar";
+    report.cpu.available = {"scalar"};
+    report.cuda.reason = "not asked for";
     return report;
   }
   Result<PlanPreview> Preview(const std::string& text) override {
@@ -65,7 +65,7 @@ class FakeJob final : public Job {
   }
 
   // Answers with `change_report`, at once or, while `holds_changes`, when Release is called.
-  void ChangeConfig(ConfigChange change, std::function<void(const ChangeReport&)> then) override {
+  void ChangeConfig(status::ConfigChange change, std::function<void(const status::ChangeReport&)> then) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     changes_.push_back(std::move(change));
     if (holds_changes)
@@ -78,12 +78,12 @@ class FakeJob final : public Job {
     then(sha256 == kept_sha256 ? Result<std::string>(kept_text)
                                : Result<std::string>(Status(StatusCode::kNotFound, "no such config is kept")));
   }
-  std::vector<ConfigChange> Changes() {
+  std::vector<status::ConfigChange> Changes() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return changes_;
   }
   void Release() {
-    std::vector<std::function<void(const ChangeReport&)>> held;
+    std::vector<std::function<void(const status::ChangeReport&)>> held;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       held.swap(held_);
@@ -96,13 +96,13 @@ class FakeJob final : public Job {
     held_.clear();
   }
 
-  PauseResult Pause(bool pause, std::chrono::milliseconds) override {
+  status::PauseResult Pause(bool pause, std::chrono::milliseconds) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    PauseResult result = pause_result;
+    status::PauseResult result = pause_result;
     result.paused = pause;
     return result;
   }
-  RotateResult Rotate(std::chrono::milliseconds) override { return rotate_result; }
+  status::RotateResult Rotate(std::chrono::milliseconds) override { return rotate_result; }
   bool Leads() const override { return leads; }
   void AskRanks(const std::string& question, std::chrono::milliseconds,
                 std::function<void(Result<RankWords>)> then) override {
@@ -115,7 +115,7 @@ class FakeJob final : public Job {
     if (forward) forward(request, then);
   }
 
-  void SetStatus(const JobStatus& status) {
+  void SetStatus(const status::JobStatus& status) {
     const std::lock_guard<std::mutex> lock(mutex_);
     status_ = status;
   }
@@ -147,19 +147,19 @@ class FakeJob final : public Job {
   std::atomic<int> latest_asked{0};
   std::atomic<bool> holds_latest{false};
   // Set before anybody asks.
-  ChangeReport change_report;
+  status::ChangeReport change_report;
   std::atomic<bool> holds_changes{false};
   HistoryReport history;
   std::string kept_sha256, kept_text;
   // Set before anybody asks.
-  PauseResult pause_result;
-  RotateResult rotate_result;
+  status::PauseResult pause_result;
+  status::RotateResult rotate_result;
 
  private:
   std::mutex mutex_;
-  JobStatus status_;
-  std::vector<ConfigChange> changes_;
-  std::vector<std::function<void(const ChangeReport&)>> held_;
+  status::JobStatus status_;
+  std::vector<status::ConfigChange> changes_;
+  std::vector<std::function<void(const status::ChangeReport&)>> held_;
   std::optional<PlanPreview> preview_;
   Result<RankWords> words_ = RankWords{};
   std::vector<std::string> questions_;

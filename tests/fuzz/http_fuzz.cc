@@ -38,19 +38,19 @@ constexpr const char* kToken = "0123456789abcdef0123456789abcdef";
 
 class QuietJob final : public Job {
  public:
-  JobStatus GetStatus() override { return {}; }
+  status::JobStatus GetStatus() override { return {}; }
   EventPage EventsAfter(uint64_t, size_t) override { return {}; }
   void Tick() override {}
   std::vector<LatestValue> Latest(SiteKind, milliseconds) override { return {}; }
   DoctorReport Examine() override { return {}; }
-  void ChangeConfig(ConfigChange, std::function<void(const ChangeReport&)> then) override { then({}); }
+  void ChangeConfig(status::ConfigChange, std::function<void(const status::ChangeReport&)> then) override { then({}); }
   void ReadHistory(std::function<void(const HistoryReport&)> then) override { then({}); }
   void ReadConfig(const std::string&, std::function<void(const Result<std::string>&)> then) override {
     then(Status(StatusCode::kNotFound, "none is kept"));
   }
   Result<PlanPreview> Preview(const std::string&) override { return Status(StatusCode::kUnavailable, "no model"); }
-  PauseResult Pause(bool, milliseconds) override { return {}; }
-  RotateResult Rotate(milliseconds) override { return {}; }
+  status::PauseResult Pause(bool, milliseconds) override { return {}; }
+  status::RotateResult Rotate(milliseconds) override { return {}; }
   bool Leads() const override { return true; }
   void AskRanks(const std::string&, milliseconds, std::function<void(Result<RankWords>)> then) override {
     then(RankWords{});

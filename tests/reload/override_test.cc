@@ -11,7 +11,7 @@ namespace {
 
 using step::EndReason;
 using testing::ConfigText;
-using Outcome = OverrideResult::Outcome;
+using Outcome = status::ChangeReport::Outcome;
 
 const std::string kFile = ConfigText({.collect_times = 5});
 const std::string kOverride = ConfigText({.collect_times = 1, .gradients = false});
@@ -27,7 +27,7 @@ void Drain(Process* process, PlanId plan_id, int64_t step, EndReason reason) {
 void RunOverride(Process* process) {
   process->plane.plans.EndStep();
   process->Post(drain::PlanBegan{.plan_id = 1, .first_step = 1});
-  CHECK(process->reloader.requests().Override(kOverride).outcome == Outcome::kAccepted);
+  CHECK(process->reloader.requests().Override(kOverride).outcome == Outcome::kOverridden);
   CHECK(process->reloader.state() == RunState::kArmed);
   process->plane.plans.EndStep();
   process->Post(drain::PlanBegan{.plan_id = 2, .first_step = 2});
@@ -37,11 +37,11 @@ void RunOverride(Process* process) {
 TEST_CASE("overriding bytes run, are not written into the file, and are shown as other than those of the file") {
   Process process(kFile);
   RunOverride(&process);
-  ReloadView view = process.reloader.View();
-  CHECK(view.overridden);
-  REQUIRE(view.in_force);
-  CHECK(view.in_force->collect_times == 1);
-  CHECK(view.file_sha256 != view.in_force->config_sha256);
+  const status::ReloadStatus status = process.reloader.View().status;
+  CHECK(status.overridden);
+  REQUIRE(status.in_force);
+  CHECK(status.in_force->collect_times == 1);
+  CHECK(status.file_sha256 != status.in_force->config_sha256);
   CHECK(process.reloader.requests().Override(kOverride).outcome == Outcome::kUnchanged);
   process.Refresh();  // the file is as it was
   CHECK(process.reloader.state() == RunState::kCollecting);
@@ -51,10 +51,10 @@ TEST_CASE("overriding bytes run, are not written into the file, and are shown as
   CHECK(process.reloader.state() == RunState::kIdle);
   CHECK(process.Config() == kFile);
   CHECK(process.Count(EventKind::kWroteBack) == 0);
-  CHECK(process.reloader.View().overridden);
+  CHECK(process.reloader.View().status.overridden);
   process.Refresh();
   CHECK(process.reloader.state() == RunState::kIdle);
-  CHECK(process.reloader.requests().Override(kOverride).outcome == Outcome::kAccepted);  // again
+  CHECK(process.reloader.requests().Override(kOverride).outcome == Outcome::kOverridden);  // again
   CHECK(process.reloader.state() == RunState::kArmed);
 }
 
@@ -63,9 +63,9 @@ TEST_CASE("the file takes the place of overriding bytes when it changes") {
   RunOverride(&process);
   process.Save(ConfigText({.collect_times = 7}));
   process.Refresh();
-  CHECK_FALSE(process.reloader.View().overridden);
+  CHECK_FALSE(process.reloader.View().status.overridden);
   CHECK(process.reloader.state() == RunState::kArmed);
-  CHECK(process.reloader.View().armed->collect_times == 7);
+  CHECK(process.reloader.View().status.armed->collect_times == 7);
 }
 
 TEST_CASE("a file that comes to hold the overriding bytes is in step with what runs, and is written back") {
@@ -73,7 +73,7 @@ TEST_CASE("a file that comes to hold the overriding bytes is in step with what r
   RunOverride(&process);
   process.Save(kOverride);
   process.Refresh();
-  CHECK_FALSE(process.reloader.View().overridden);
+  CHECK_FALSE(process.reloader.View().status.overridden);
   CHECK(process.reloader.state() == RunState::kCollecting);
   process.plane.plans.EndStep();
   Drain(&process, 2, 2, EndReason::kTimes);
@@ -100,14 +100,14 @@ TEST_CASE("an override on rank 0 runs on all ranks from one step, and no other r
   };
   REQUIRE(turn_until([&] { return zero.Count(EventKind::kSeen) == 1; }));
   CHECK(one.reloader.requests().Override(kOverride).outcome == Outcome::kNotReader);
-  CHECK(zero.reloader.requests().Override(kOverride).outcome == Outcome::kAccepted);
+  CHECK(zero.reloader.requests().Override(kOverride).outcome == Outcome::kOverridden);
   REQUIRE(turn_until([&] { return zero.Count(EventKind::kArmed) == 1 && one.Count(EventKind::kArmed) == 1; }));
   while (zero.plane.plans.plan_id() == 0 && zero.plane.running.number() < 10) {
     zero.plane.plans.EndStep(), one.plane.plans.EndStep();
     CHECK(zero.plane.plans.plan_id() == one.plane.plans.plan_id());
   }
   CHECK(zero.plane.plans.plan_id() == 1);
-  CHECK(zero.reloader.View().overridden);
+  CHECK(zero.reloader.View().status.overridden);
   CHECK(zero.Config() == off);
 }
 
@@ -115,11 +115,11 @@ TEST_CASE("overriding bytes that are unusable change nothing, and the result has
   Process process(kFile);
   process.plane.plans.EndStep();
   process.Post(drain::PlanBegan{.plan_id = 1, .first_step = 1});
-  const OverrideResult result = process.reloader.requests().Override("{\n  \"ops\": 3\n}");
-  CHECK(result.outcome == Outcome::kRefused);
-  CHECK(result.refusal.place().line == 2);
+  const status::ChangeReport result = process.reloader.requests().Override("{\n  \"ops\": 3\n}");
+  CHECK(result.outcome == Outcome::kInvalid);
+  CHECK(result.place.line == 2);
   CHECK(process.reloader.state() == RunState::kCollecting);
-  CHECK_FALSE(process.reloader.View().overridden);
+  CHECK_FALSE(process.reloader.View().status.overridden);
   CHECK(process.Count(EventKind::kRefused) == 0);
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("a stop can override the file, and a second time changes nothing") {
   Process process(kFile);
   process.plane.plans.EndStep();
   process.Post(drain::PlanBegan{.plan_id = 1, .first_step = 1});
-  CHECK(process.reloader.requests().Override(ConfigText({.dynamic_on = false})).outcome == Outcome::kAccepted);
+  CHECK(process.reloader.requests().Override(ConfigText({.dynamic_on = false})).outcome == Outcome::kOverridden);
   CHECK(process.Count(EventKind::kStopping) == 1);
   process.plane.plans.EndStep();
   CHECK(process.plane.plans.plan_id() == 0);

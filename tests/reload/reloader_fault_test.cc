@@ -105,11 +105,11 @@ TEST_CASE("whatever allocation fails while an order is carried out, the file is 
     INFO("allocation " << n << " fails");
     Process process(kOffText);
     const auto order = std::make_shared<EditOrder>();
-    order->text = kOnText;
-    order->peer = {1000, 7, "/usr/bin/stepwatch"};
+    order->change.text = kOnText;
+    order->change.peer = {1000, 7, "/usr/bin/stepwatch"};
     testing::memory_failure = {testing::Failure::kOnce, n + 1, false};
     try {
-      process.reloader.requests().Order(order, [](const OrderOutcome&) {});
+      process.reloader.requests().Order(order, [](const status::ChangeReport&) {});
       process.loop.poll();
     } catch (const std::bad_alloc&) {  // the loop of a monitor tells of it and goes on
     }
@@ -117,9 +117,9 @@ TEST_CASE("whatever allocation fails while an order is carried out, the file is 
     process.loop.poll();
     CHECK((process.Config() == kOffText || process.Config() == kOnText));
     int answers = 0;
-    process.reloader.requests().Order(order, [&](const OrderOutcome& outcome) {
+    process.reloader.requests().Order(order, [&](const status::ChangeReport& report) {
       ++answers;
-      CHECK(outcome.kind == OrderOutcome::Kind::kDone);
+      CHECK(report.is_done());
     });
     process.loop.poll();
     process.Refresh();

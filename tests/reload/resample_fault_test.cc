@@ -108,10 +108,10 @@ TEST_CASE("whatever allocation fails when a rank is to go over to another sampli
     CHECK(rank.plan() == 2);
     CHECK_FALSE(rank.process.plane.plans.plan_waiting());
     rank.process.Post(drain::PlanBegan{2, 3});
-    const ReloadView view = rank.process.reloader.View();
-    REQUIRE(view.budget);
-    CHECK(view.budget->factor == 5);
-    CHECK(view.budget->decisions == 1);
+    const status::ReloadStatus status = rank.process.reloader.View().status;
+    REQUIRE(status.budget);
+    CHECK(status.budget->factor == 5);
+    CHECK(status.budget->decisions == 1);
     CHECK(rank.process.Count(EventKind::kSuperseded) == 0);
     CHECK(rank.process.Count(EventKind::kNote) <= 1);
 

@@ -48,9 +48,9 @@ TEST_CASE("nothing begins before it is known what was done, and then the file is
   CHECK(process.Count(EventKind::kWroteBack) == 1);
   CHECK(process.Config() ==
         ConfigText({.dynamic_on = false, .collect_times = 5}, ", \"stepwatch\": {\"on_restart\": \"once\"}"));
-  const ReloadView view = process.reloader.View();
-  CHECK(view.not_begun.find("this window was done at step 1200 in an earlier start of this job (run 6170f1c3, "
-                            "2026-11-22T17:34:39.123Z); on_restart is once, so it does not begin again") == 0);
+  const status::ReloadStatus status = process.reloader.View().status;
+  CHECK(status.not_begun.find("this window was done at step 1200 in an earlier start of this job (run 6170f1c3, "
+                              "2026-11-22T17:34:39.123Z); on_restart is once, so it does not begin again") == 0);
 }
 
 TEST_CASE("an edit that comes while the histories are read begins, whatever they say") {
@@ -82,17 +82,17 @@ TEST_CASE("a file that is gone while the histories are read, and comes back, is 
 TEST_CASE("whoever asks for the window while the histories are read gets it") {
   Process process(kConfig, LeaveHistory, true);
   auto order = std::make_shared<EditOrder>();
-  order->kind = EditOrder::Kind::kStart;
-  OrderOutcome outcome;
-  process.reloader.requests().Order(order, [&](const OrderOutcome& each) { outcome = each; });
+  order->change.verb = status::ConfigChange::Verb::kStart;
+  status::ChangeReport report;
+  process.reloader.requests().Order(order, [&](const status::ChangeReport& each) { report = each; });
   process.loop.poll();
   LetGo(&process);
   CHECK(process.reloader.state() == RunState::kArmed);
   CHECK(process.Count(EventKind::kNotBegun) == 0);
-  REQUIRE(testing::Eventually([&] { return process.loop.poll(), outcome.kind == OrderOutcome::Kind::kDone; }));
-  CHECK_FALSE(outcome.is_written);
-  CHECK(outcome.is_begun);
-  CHECK(outcome.verdict.kind == Verdict::Kind::kArmed);
+  REQUIRE(testing::Eventually([&] { return process.loop.poll(), report.is_done(); }));
+  CHECK(report.outcome == status::ChangeReport::Outcome::kUnchanged);
+  CHECK(report.is_begun);
+  CHECK(report.verdict.kind == status::Verdict::Kind::kArmed);
 }
 
 TEST_CASE("a model that grows while the histories are read is collected whole") {
@@ -101,8 +101,8 @@ TEST_CASE("a model that grows while the histories are read is collected whole") 
   testing::SyntheticModel grown(4, 8, 1);
   REQUIRE(process.reloader.Attach(grown.Sites()).status.ok());
   LetGo(&process);
-  REQUIRE(process.reloader.View().armed);
-  CHECK(process.reloader.View().armed->sites == 8);
+  REQUIRE(process.reloader.View().status.armed);
+  CHECK(process.reloader.View().status.armed->sites == 8);
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "controller/control_socket/job.h"
-#include "controller/control_socket/json_values.h"
+#include "controller/status/status_json.h"
 #include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/has.h"
@@ -13,8 +12,8 @@ namespace {
 using testing::Has;
 
 Json Collecting() {
-  control_socket::JobStatus status;
-  status.run_id = "0123456789";
+  status::JobStatus status;
+  status.reload.run_id = "0123456789";
   status.world_size = 4;
   status.dynamic = true;
   status.uptime_seconds = 3725;
@@ -22,15 +21,15 @@ Json Collecting() {
   status.monitor.plan_id = 3;
   status.monitor.step = 1041;
   status.monitor.collected = 5;
-  status.plan =
-      control_socket::PlanFacts{.plan_id = 3, .config_sha256 = "abc", .collect_times = 100, .step_interval = 10};
+  status.reload.in_force = status::PlanStatus{
+      .plan_id = 3, .config_sha256 = std::string(64, 'a'), .collect_times = 100, .step_interval = 10};
   status.config_path = "/x/config.json";
-  status.file_sha256 = std::string(64, 'a');
+  status.reload.file_sha256 = std::string(64, 'a');
   status.step_seconds = 0.35;
-  status.ledger.produced = 1200;
-  status.ledger.written = 1188;
-  status.ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] = 12;
-  return control_socket::StatusJson(status);
+  status.counts.ledger.produced = 1200;
+  status.counts.ledger.written = 1188;
+  status.counts.ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] = 12;
+  return status::StatusJson(status);
 }
 
 TEST_CASE("the screen of a collecting job") {
@@ -51,29 +50,29 @@ TEST_CASE("a pause is shown beside the state") {
 }
 
 TEST_CASE("what measuring costs, and its budget, are a line each") {
-  control_socket::JobStatus status;
-  status.cost = control_socket::CostFacts{
-      .collected = 10,
-      .steps = 100,
-      .seconds = 0.05,
-      .step_seconds = 10,
-      .parts = {{"exp_avg", 0.001}, {"actv", 0.03}, {"grad_reduced", 0.015}, {"boundary", 0.004}}};
-  status.budget.emplace();
-  status.budget->percent = 1;
-  status.budget->spent_percent = 0.5;
-  std::string text = StatusText("7-1", control_socket::StatusJson(status));
+  status::JobStatus status;
+  step::StepCost& cost = status.cost.total;
+  cost = {.collected = 10, .steps = 100, .elapsed_ns = 10'050'000'000};
+  cost.ns[static_cast<size_t>(SiteKind::kExpAvg)] = 1'000'000;
+  cost.ns[static_cast<size_t>(SiteKind::kActv)] = 30'000'000;
+  cost.ns[static_cast<size_t>(SiteKind::kGradReduced)] = 15'000'000;
+  cost.ns[step::kBoundaryCost] = 4'000'000;
+  status::BudgetStatus& budget = status.reload.budget.emplace();
+  budget.percent = 1;
+  budget.spent_percent = 0.5;
+  std::string text = StatusText("7-1", status::StatusJson(status));
   CHECK(
       Has(text,
           "\ncost        5.0 ms per collected step, 0.5 % of the training time; of that actv 60 %, grad_reduced 30 %, "
           "boundary 8 %\n"));
   CHECK(Has(text, "\nbudget      1 % of the training time, 0.5 % used recently\n"));
-  status.cost->device_seconds = 0.02;
-  CHECK(Has(StatusText("7-1", control_socket::StatusJson(status)), "boundary 8 %; 40 % on devices\n"));
-  status.budget->factor = 8;
-  status.budget->left_out = {"actv", "exp_avg"};
-  status.budget->spent_percent = 1.25;
-  status.budget->why_not = "ranks";
-  text = StatusText("7-1", control_socket::StatusJson(status));
+  status.cost.device_ns = 20'000'000;
+  CHECK(Has(StatusText("7-1", status::StatusJson(status)), "boundary 8 %; 40 % on devices\n"));
+  budget.factor = 8;
+  budget.left_out = {SiteKind::kActv, SiteKind::kExpAvg};
+  budget.spent_percent = 1.25;
+  budget.why_not = "ranks";
+  text = StatusText("7-1", status::StatusJson(status));
   CHECK(
       Has(text,
           "\nbudget      1 % of the training time, 1.25 % used recently, 8 times as long an interval as in the config, "

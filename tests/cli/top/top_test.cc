@@ -3,8 +3,7 @@
 
 #include "controller/cli/top/keys.h"
 #include "controller/cli/top/view.h"
-#include "controller/control_socket/job.h"
-#include "controller/control_socket/json_values.h"
+#include "controller/status/status_json.h"
 #include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/has.h"
@@ -18,20 +17,20 @@ Json ValueOf(const std::string& name, int64_t step, const Json& values) {
 }
 
 TopAnswers Answers() {
-  control_socket::JobStatus status;
-  status.run_id = "0123456789";
+  status::JobStatus status;
+  status.reload.run_id = "0123456789";
   status.world_size = 4;
   status.uptime_seconds = 61;
   status.monitor.state = RunState::kCollecting;
   status.monitor.plan_id = 3;
   status.monitor.step = 1041;
   status.monitor.collected = 5;
-  status.plan =
-      control_socket::PlanFacts{.plan_id = 3, .config_sha256 = "abc", .collect_times = 100, .rows_per_step = 12};
+  status.reload.in_force =
+      status::PlanStatus{.plan_id = 3, .config_sha256 = "abc", .collect_times = 100, .rows_per_step = 12};
   status.step_seconds = 0.35;
   TopAnswers answers;
   answers.job = "7-1";
-  answers.status = control_socket::StatusJson(status);
+  answers.status = status::StatusJson(status);
   answers.ranks = {{"world_size", 4}, {"ranks", {{{"rank", 0}, {"state", "COLLECTING"}, {"step", 1041}}}}};
   answers.kind = "grad_reduced";
   answers.latest = {{"values",
@@ -60,14 +59,16 @@ TEST_CASE("what measuring takes is a table of its own, by kinds, and sorts like 
   answers.kind = kCostKind;
   answers.latest = CostAsLatest(answers.status);
   CHECK(Has(Screen(answers, {}, {80, 12}), "cost: no values yet"));
-  control_socket::JobStatus status;
-  status.cost =
-      control_socket::CostFacts{.collected = 4,
-                                .steps = 40,
-                                .seconds = 0.5,
-                                .step_seconds = 20,
-                                .parts = {{"actv", 0.1, 0.025}, {"boundary", 0.1, 0.025}, {"grad_reduced", 0.3, 0.05}}};
-  answers.status["cost"] = control_socket::StatusJson(status)["cost"];
+  status::JobStatus status;
+  status.cost.total = {.collected = 4, .steps = 40, .elapsed_ns = 20'500'000'000};
+  const auto cost = [&](size_t part, uint64_t ns, double per_collected) {
+    status.cost.total.ns[part] = ns;
+    status.cost.per_collected[part] = per_collected;
+  };
+  cost(static_cast<size_t>(SiteKind::kActv), 100'000'000, 0.025);
+  cost(step::kBoundaryCost, 100'000'000, 0.025);
+  cost(static_cast<size_t>(SiteKind::kGradReduced), 300'000'000, 0.05);
+  answers.status["cost"] = status::StatusJson(status)["cost"];
   answers.latest = CostAsLatest(answers.status);
   CHECK(Names(answers, {.sort = "ms/step"}) == Strings{"grad_reduced", "actv", "boundary"});
   CHECK(Names(answers, {.sort = "ms/step", .ascending = true}) == Strings{"actv", "boundary", "grad_reduced"});
