@@ -6,11 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
 import deepspeed_shapes as shapes
+import pytest
 from jobs import mlp, rows, value, write_config
 
 import stepwatch

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import mlp, write_config
+from jobs import sgd_job, write_config
 from on_slow_device import DEVICE, forgotten, slow_device  # noqa: F401
 
 import stepwatch
@@ -18,8 +18,7 @@ import torch
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[stepwatch.Watch, torch.optim.Optimizer]]:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.125)
+    model, optimizer = sgd_job(lr=0.125)
     path = write_config(tmp_path / "config.json", targets={}, dynamic_on=False)
     # The path of a socket has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="sw") as sockets:

@@ -7,11 +7,8 @@ import types
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
 import megatron_shapes as shapes
+import pytest
 from jobs import mlp, rows, value, write_config
 
 import stepwatch

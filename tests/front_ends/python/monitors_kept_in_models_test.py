@@ -14,10 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, watched, write_config
+from jobs import mlp, rows, sgd_job, train, watched, write_config
 
 import python_programs
 import stepwatch
@@ -188,8 +185,7 @@ def test_no_public_class_is_forgotten_here(tmp_path: Path, monkeypatch: pytest.M
 def test_a_copy_does_nothing_and_the_original_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], way: str
 ) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     kept = _of_every_class(tmp_path, monkeypatch, model, optimizer)
     train(model, optimizer, 1)
     copies = {kind: COPIED[way](each) for kind, each in kept.items()}

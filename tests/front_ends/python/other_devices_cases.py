@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import rows, write_config
+from jobs import rows, sgd_job, write_config
 from on_slow_device import DEVICE, forgotten, slow_device  # noqa: F401
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_engine_test import ALL, EVERYTHING, EXACT, KINDS, differences
@@ -142,8 +142,7 @@ def test_the_end_of_a_run_brings_the_numbers_that_nobody_has_sent_off(tmp_path: 
 
 
 def test_the_end_of_a_run_waits_for_the_numbers_that_are_under_way(tmp_path: Path) -> None:
-    model = slow_device.moved(torch.nn.Linear(2, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(slow_device.moved(torch.nn.Linear(2, 2)))
     config = write_config(tmp_path / "config.json", param_distribution=True)
     monitor = stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path)
     DEVICE.stall()
@@ -156,10 +155,8 @@ def test_the_end_of_a_run_waits_for_the_numbers_that_are_under_way(tmp_path: Pat
 
 
 def test_numbers_of_a_plan_arrive_when_the_next_one_is_in_force(tmp_path: Path) -> None:
-    model = slow_device.moved(torch.nn.Linear(2, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", ops=["norm"], param_distribution=True)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path) as monitor:
+    model, optimizer = sgd_job(slow_device.moved(torch.nn.Linear(2, 2)))
+    with watched(tmp_path, model, optimizer, ops=["norm"], param_distribution=True) as monitor:
         DEVICE.stall()
         optimizer.step()
         monitor.amend(ops=["max", "nans"])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import mlp, train, write_config
+from jobs import mlp, sgd_job, train, write_config
 
 import python_programs
 import stepwatch
@@ -32,8 +32,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def opened(folder: Path, **config: Any) -> tuple[stepwatch.Watch, torch.nn.Module, torch.optim.Optimizer]:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.125)
+    model, optimizer = sgd_job(lr=0.125)
     path = write_config(folder / "config.json", **{"targets": {}, "dynamic_on": False, **config})
     monitor = stepwatch.watch(model, optimizer, config=path, dynamic=True, output_dir=folder / "out")
     return monitor, model, optimizer

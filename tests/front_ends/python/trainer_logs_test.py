@@ -10,9 +10,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
 from jobs import mlp, write_config
 
 import stepwatch
