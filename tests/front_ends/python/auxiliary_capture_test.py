@@ -1,4 +1,4 @@
-"""What a plan asks for beside tensors: features of layers, call stacks, the structure, other statistics in a run."""
+"""The parts of a plan beside tensors: features of layers, call stacks, the structure, other statistics in a run."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_forward_that_a_checkpoint_repeats_gives_no_second_feature(tmp_path:
     assert [row["micro_step"] for row in rows(tmp_path, "moe_router_logit_hook")] == ["0", "1"]
 
 
-def test_a_feature_that_cannot_be_computed_is_told_and_training_goes_on(
+def test_a_feature_that_cannot_be_computed_is_reported_and_training_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def broken(weight: torch.Tensor) -> torch.Tensor:

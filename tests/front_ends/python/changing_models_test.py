@@ -139,7 +139,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], Change]] = {
     "no table of hooks": (mlp, drop_the_hooks_of_parameters),
 }
 # Those in which the model stays as it is, or comes to the monitor by `attach`.
-UNTOLD = {name for name in CHANGES if name.startswith(("no ", "a module anew"))} | {
+UNREPORTED = {name for name in CHANGES if name.startswith(("no ", "a module anew"))} | {
     "loaded",
     "another optimizer",
     "parametrized",
@@ -200,9 +200,9 @@ def test_rows_are_those_of_the_model_as_it_is(tmp_path: Path, name: str, capfd: 
             assert norms(tmp_path, kind, step) == pytest.approx(expected[step], rel=1e-5), (kind, step)
         called = {row["name"][: -len(".output")] for row in rows(tmp_path, "actv", step) if ".output" in row["name"]}
         assert called == watched.modules[step], step
-    told = capfd.readouterr().out
-    assert ("the model has changed" in told) == (name not in UNTOLD)
-    assert "has no rows" not in told and "does not step while others do" not in told
+    printed = capfd.readouterr().out
+    assert ("the model has changed" in printed) == (name not in UNREPORTED)
+    assert "has no rows" not in printed and "does not step while others do" not in printed
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -233,7 +233,7 @@ def test_features_go_on_when_the_hooks_of_modules_were_cleared(tmp_path: Path) -
     assert steps_of(tmp_path, "linear_hook") == [step for step in range(STEPS) if step != CHANGE]
 
 
-def test_a_model_that_changes_at_every_step_is_followed_for_a_while_and_a_line_says_so(
+def test_a_model_that_changes_at_every_step_is_followed_for_a_while_and_reported(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model, optimizer = sgd_job()
@@ -243,12 +243,12 @@ def test_a_model_that_changes_at_every_step_is_followed_for_a_while_and_a_line_s
             model(torch.randn(5, 4)).pow(2).mean().backward()
             optimizer.step()
             optimizer.zero_grad()
-    told = capfd.readouterr().out
-    assert told.count("the model has changed at each of 8 steps in a row") == 1
-    assert told.count("the model has changed: ") == 7
+    printed = capfd.readouterr().out
+    assert printed.count("the model has changed at each of 8 steps in a row") == 1
+    assert printed.count("the model has changed: ") == 7
 
 
-def test_what_a_model_was_is_let_go_while_nothing_is_collected(tmp_path: Path) -> None:
+def test_former_parameters_are_released_while_nothing_is_collected(tmp_path: Path) -> None:
     import gc
     import weakref
 

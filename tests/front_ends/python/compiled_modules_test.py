@@ -113,7 +113,7 @@ def test_a_compiled_block_that_raises_raises_and_has_no_rows(tmp_path: Path) -> 
     assert not any(row["name"].startswith("1.") for row in rows(tmp_path, "actv"))
 
 
-def test_what_torch_compile_wraps_is_one_module_under_the_users_name(
+def test_a_module_that_torch_compile_wraps_is_one_module_under_the_users_name(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model: Any = blocks()
@@ -127,8 +127,8 @@ def test_what_torch_compile_wraps_is_one_module_under_the_users_name(
     assert names(tmp_path, "actv_grad", 2) == names(tmp_path, "actv", 2)
     assert names(tmp_path, "grad_unreduced", 2) == {f"{i}.fc.{name}" for i in (0, 1) for name in ("weight", "bias")}
     assert value(rows(tmp_path, "actv", 2), "1.output", "norm") == pytest.approx(float(outputs[2].double().norm()))
-    said = capfd.readouterr().out
-    assert "1 of 5 selected modules (1._orig_mod.fc is one)" in said
+    printed = capfd.readouterr().out
+    assert "1 of 5 selected modules (1._orig_mod.fc is one)" in printed
 
 
 @pytest.mark.parametrize("target", ["", "_orig_mod"])
@@ -141,12 +141,12 @@ def test_a_model_that_is_compiled_as_a_whole_shows_what_goes_in_and_out(tmp_path
     assert value(table, ".output", "norm") == pytest.approx(float(outputs[2].double().norm()))
 
 
-def test_a_model_whose_compiled_form_is_trained_has_rows_of_its_parameters_and_says_so(
+def test_a_model_whose_compiled_form_is_trained_has_rows_of_its_parameters_and_a_warning(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model, optimizer = sgd_job(blocks())
     with watched(tmp_path, model, optimizer, **XY, wg_distribution=True):
-        train(torch.compile(model, backend="eager"), optimizer)
+        train(torch.compile(model, backend="eager", fullgraph=True), optimizer)
     assert len(names(tmp_path, "grad_unreduced", 2)) == len(names(tmp_path, "grad_reduced", 2)) == 4
     assert not rows(tmp_path, "actv")
     assert "none of 5 selected modules of Sequential was called" in capfd.readouterr().out

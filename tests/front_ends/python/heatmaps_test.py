@@ -62,7 +62,7 @@ def cells(picture: numpy.ndarray, columns: int) -> numpy.ndarray:
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What the front end hands over, a list of rows for each step."""
+    """Return the rows that the front end passes on, a list for each step."""
     steps: list[Any] = []
 
     class Spy:
@@ -177,7 +177,7 @@ def test_a_state_whose_memory_is_released_gives_nothing() -> None:
     assert update_ratios.spread_of(state, group) is None
 
 
-def test_of_a_sharded_state_this_ranks_part_is_counted() -> None:
+def test_this_ranks_part_of_a_sharded_state_is_counted() -> None:
     class Sharded:
         _local_tensor = torch.ones(3)
 
@@ -210,7 +210,7 @@ def test_two_optimizers_count_each_parameter_once(tmp_path: Path, counted: list[
     assert [[number for number, _, _ in rows] for rows in counted[1:]] == [[0, 1, 4, 5]]
 
 
-def test_an_optimizer_without_moments_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_optimizer_without_moments_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model, optimizer = sgd_job()
     with watched(tmp_path, model, optimizer, **IMAGES):
         train(model, optimizer, 3)
@@ -218,7 +218,7 @@ def test_an_optimizer_without_moments_is_told(tmp_path: Path, capfd: pytest.Capt
     assert not list(tmp_path.glob("*/*tfevents*"))
 
 
-def test_counting_that_fails_is_told_once_and_training_goes_on(
+def test_counting_that_fails_is_reported_once_and_training_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: Any) -> None:
@@ -233,7 +233,7 @@ def test_counting_that_fails_is_told_once_and_training_goes_on(
 
 
 @pytest.mark.parametrize("format", ["csv", "api"])
-def test_without_tensorboard_nothing_is_counted_and_a_warning_says_so(
+def test_without_tensorboard_nothing_is_counted_and_a_warning_is_logged(
     tmp_path: Path, counted: list[Any], capfd: pytest.CaptureFixture[str], format: str
 ) -> None:
     model = mlp()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
@@ -115,9 +116,11 @@ def steps_of(base: Path, kind: str) -> list[int]:
     return sorted({int(row["step"]) for row in rows(base, kind)})
 
 
-def norms(base: Path, kind: str, step: int) -> dict[str, float]:
-    """Return the norms in the rows of a step, each of which is there once."""
+def norms(base: Path, kind: str, step: int, micro_step: int | None = None) -> dict[str, float]:
+    """Return the norms in the rows of a step, or of one micro-step, each of which is there once."""
     found = rows(base, kind, step)
+    if micro_step is not None:
+        found = [row for row in found if int(row["micro_step"]) == micro_step]
     assert len({row["name"] for row in found}) == len(found), (kind, step)
     return {row["name"]: float(row["norm"]) for row in found}
 
@@ -159,3 +162,13 @@ def same_tensors(one: Any, other: Any) -> bool:
     """Tell whether two series of tensors are the same, bit by bit."""
     one, other = list(one), list(other)
     return len(one) == len(other) and all(map(torch.equal, one, other))
+
+
+def lines_of_job() -> list[dict[str, Any]]:
+    """Return all lines of the only running job, which may open its control socket a moment later."""
+    deadline = time.monotonic() + 20
+    while not (found := [job for job in stepwatch.jobs() if job.run_id is not None]):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (job,) = found
+    return job.beats()["beats"]

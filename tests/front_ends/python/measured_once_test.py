@@ -26,7 +26,7 @@ class Between(torch.nn.Module):
 
 
 def means(tmp_path: Path, on_the_way: object, **config: object) -> tuple[float, float]:
-    """Return what the rows say of the first module's output and of the second's input."""
+    """Return the means in the rows of the first module's output and of the second's input."""
     torch.manual_seed(1)
     model, optimizer = sgd_job(Between(on_the_way))
     with watched(tmp_path, model, optimizer, xy_distribution=True, **config):

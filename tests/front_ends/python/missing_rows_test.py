@@ -1,4 +1,4 @@
-"""A kind of rows that a plan asks for and nobody gets is told once; what is as it should be is not told."""
+"""A kind of rows that a plan selects and that never comes is reported once, and no other kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run(tmp_path: Path, model: torch.nn.Module, optimizer: Any, steps: int = 4, 
         train(model, optimizer, steps)
 
 
-def test_nothing_is_told_where_nothing_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_line_is_printed_if_no_rows_are_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = mlp()
     unused = torch.nn.Linear(3, 3)
     model[0].unused = unused  # never called, and without gradients
@@ -47,18 +47,18 @@ class TakesGradients:
         self.inner.zero_grad()
 
 
-def test_kinds_that_give_nothing_are_told_with_count_class_and_remedy(
+def test_kinds_without_rows_are_reported_with_count_class_and_remedy(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model = mlp()
     run(tmp_path, model, TakesGradients(model))
-    told = capfd.readouterr().out
+    printed = capfd.readouterr().out
     assert rows(tmp_path, "grad_reduced") == rows(tmp_path, "exp_avg") == []
     assert len(rows(tmp_path, "param_updated")) == 4 * 6
-    assert told.count("grad_reduced has no rows for 6 of 6 parameters (0.weight is one) under TakesGradients") == 1
-    assert told.count("TakesGradients keeps no exp_avg and exp_avg_sq for 6 parameters") == 1
-    assert told.count("pass the monitor the optimizer that holds the parameters of the model itself") >= 2
-    assert "param_" not in "".join(line for line in told.splitlines() if "no rows" in line)
+    assert printed.count("grad_reduced has no rows for 6 of 6 parameters (0.weight is one) under TakesGradients") == 1
+    assert printed.count("TakesGradients keeps no exp_avg and exp_avg_sq for 6 parameters") == 1
+    assert printed.count("pass the monitor the optimizer that holds the parameters of the model itself") >= 2
+    assert "param_" not in "".join(line for line in printed.splitlines() if "no rows" in line)
 
 
 class OfOneMoment(torch.optim.Optimizer):
@@ -78,19 +78,19 @@ class OfOneMoment(torch.optim.Optimizer):
 
 
 @pytest.mark.parametrize(("kept", "missing"), [("exp_avg", "exp_avg_sq"), ("exp_avg_sq", "exp_avg")])
-def test_a_moment_that_an_optimizer_does_not_keep_beside_the_other_is_told_once(
+def test_a_moment_that_an_optimizer_does_not_keep_beside_the_other_is_reported_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], kept: str, missing: str
 ) -> None:
     model = mlp()
     run(tmp_path, model, OfOneMoment(model.parameters(), kept))
-    told = capfd.readouterr().out
+    printed = capfd.readouterr().out
     assert len(rows(tmp_path, kept)) == 3 * 6 and rows(tmp_path, missing) == []
-    assert told.count(f"OfOneMoment keeps {kept} and no {missing} for 6 parameters") == 1
-    assert told.count("no rows") == 1
+    assert printed.count(f"OfOneMoment keeps {kept} and no {missing} for 6 parameters") == 1
+    assert printed.count("no rows") == 1
 
 
 @pytest.mark.parametrize("trains", [True, False])
-def test_steps_that_nobody_sees_are_told_if_weights_have_changed(
+def test_steps_that_no_hook_sees_are_reported_if_weights_have_changed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], trains: bool
 ) -> None:
     model = mlp()
@@ -118,9 +118,9 @@ def test_some_parameters_whose_gradients_are_gone_are_counted(
             model[3].bias.grad = None
             optimizer.step()
             optimizer.zero_grad()
-    told = capfd.readouterr().out
-    assert told.count("grad_reduced has no rows for 1 of 6 parameters (3.bias is one) under SGD") == 1
-    assert "grad_unreduced has no rows" not in told
+    printed = capfd.readouterr().out
+    assert printed.count("grad_reduced has no rows for 1 of 6 parameters (3.bias is one) under SGD") == 1
+    assert "grad_unreduced has no rows" not in printed
 
 
 def test_steps_that_a_scaler_skips_at_the_begin_are_not_reported(
@@ -145,7 +145,7 @@ def test_a_branch_that_is_first_taken_in_the_second_step_is_not_missing(
     assert [len(rows(tmp_path, "exp_avg", step)) for step in range(4)] == [0, 2, 4, 4]
 
 
-def test_a_model_that_nobody_calls_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_is_never_called_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     trained, other = mlp(), mlp()
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
     with watched(tmp_path, other, optimizer, xy_distribution=True):
@@ -153,13 +153,13 @@ def test_a_model_that_nobody_calls_is_told(tmp_path: Path, capfd: pytest.Capture
     assert capfd.readouterr().out.count("none of 5 selected modules of Sequential was called by torch") == 1
 
 
-def test_weights_without_an_element_here_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_weights_without_an_element_here_are_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model, optimizer = sgd_job(
         torch.nn.ParameterList([torch.nn.Parameter(torch.empty(0)), torch.nn.Parameter(torch.empty(0))])
     )
     with watched(tmp_path, model, optimizer, param_distribution=True):
         for _ in range(3):
             optimizer.step()
-    told = capfd.readouterr().out
-    assert told.count("param_origin has no rows for 2 of 2 parameters") == 1
-    assert "the parameters have no element in this process" in told
+    printed = capfd.readouterr().out
+    assert printed.count("param_origin has no rows for 2 of 2 parameters") == 1
+    assert "the parameters have no element in this process" in printed

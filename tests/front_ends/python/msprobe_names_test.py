@@ -1,4 +1,4 @@
-"""What scripts written for msProbe import besides TrainerMon: checks, helpers, context classes."""
+"""Names that scripts written for msProbe import besides TrainerMon: checks, helpers, context classes."""
 
 from __future__ import annotations
 

@@ -98,6 +98,6 @@ def test_modules_whose_forward_is_called_directly_are_reported_once(
         for _ in range(12):
             model(torch.ones(2, 4)).sum().backward()
             optimizer.step()
-    told = capfd.readouterr().out
-    assert told.count("no rows for 1 modules that take part (head is one)") == 1
+    printed = capfd.readouterr().out
+    assert printed.count("no rows for 1 modules that take part (head is one)") == 1
     assert {row["name"] for row in rows(tmp_path, "actv", 3)} >= {"inner.output", ".output"}

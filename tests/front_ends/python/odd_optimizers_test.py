@@ -184,7 +184,7 @@ class FusedWithBackward:
         raise AssertionError("never called")
 
 
-def test_an_optimizer_that_updates_in_the_backward_pass_alone_has_unreduced_gradients_and_a_line_says_so(
+def test_an_optimizer_that_updates_in_the_backward_pass_alone_has_unreduced_gradients_and_a_line_why(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model = mlp()
@@ -197,8 +197,8 @@ def test_an_optimizer_that_updates_in_the_backward_pass_alone_has_unreduced_grad
             monitor.end_step()
     for step, right in enumerate(expected):
         assert norms(tmp_path, "grad_unreduced", step) == pytest.approx(right, rel=1e-5), step
-    told = capfd.readouterr().out
-    assert told.count("have no rows: they are read around a step of FusedWithBackward, and none was seen") == 1
+    printed = capfd.readouterr().out
+    assert printed.count("have no rows: they are read around a step of FusedWithBackward, and none was seen") == 1
 
 
 def test_a_step_that_somebody_gives_the_class_later_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What users hand over is looked through: proxies, containers, classes of frameworks and classes of nobody."""
+"""Adapters find the optimizers inside of the object that is passed: proxies, containers, known and unknown classes."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_a_class_of_ones_own_made_of_torchs_is_understood_and_any_other_is_not()
     assert not adapter_of(Other()).is_understood
 
 
-def test_what_raises_when_it_is_looked_at_is_not_looked_at() -> None:
+def test_attributes_that_raise_are_left_out() -> None:
     class Odd:
         @property
         def optimizer(self) -> Any:

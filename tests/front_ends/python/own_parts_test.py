@@ -19,7 +19,7 @@ HAS_FSDP2 = hasattr(importlib.import_module("torch.distributed.fsdp"), "fully_sh
 COPIED = ["fsdp1-NO_SHARD", "fsdp1-flat-NO_SHARD", "fsdp1-HYBRID_SHARD", "fsdp1-flat-HYBRID_SHARD"]
 SHARDED = ["fsdp1", "fsdp1-flat", *(["fsdp2", "fsdp2-over-tp"] if HAS_FSDP2 else [])]
 
-# Of the last layer the second rank has no element, of each of the others every rank has some, if two ranks share it.
+# If two ranks share it, the second one has no element of the last layer, and each has some of every other layer.
 JOB = """
 from torch.distributed import fsdp
 from torch.distributed.device_mesh import init_device_mesh
@@ -117,7 +117,7 @@ def test_a_part_that_several_ranks_hold_is_written_by_the_first_of_them(run: Run
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SHARDED if kind != "fsdp2-over-tp"])
-def test_a_rank_that_has_no_part_of_what_is_watched_is_told_nothing(run: Runs, tmp_path: Path, kind: str) -> None:
+def test_a_rank_that_has_no_part_of_the_selection_reports_nothing(run: Runs, tmp_path: Path, kind: str) -> None:
     logs = run(kind, targets={"2": {}})
     present = [len(rows(tmp_path / f"out{rank}", "grad_reduced", 1)) for rank in range(2)]
     assert sorted(present) == [0, 1], "".join(logs)
@@ -132,15 +132,15 @@ def test_moments_that_other_ranks_keep_are_not_missing(run: Runs, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", SHARDED[:3])
-def test_gradients_that_no_rank_gives_are_told_where_a_part_should_be(run: Runs, tmp_path: Path, kind: str) -> None:
+def test_gradients_that_no_rank_gives_are_reported_where_a_part_should_be(run: Runs, tmp_path: Path, kind: str) -> None:
     (tmp_path / "loses-gradients").touch()
-    told = [line for log in run(kind, targets={"2": {}}) for line in missing(log)]
-    assert [line for line in told if "grad_reduced has no rows for 1 of 1 parameters" in line] == told[:1]
-    assert told
+    reported = [line for log in run(kind, targets={"2": {}}) for line in missing(log)]
+    assert [line for line in reported if "grad_reduced has no rows for 1 of 1 parameters" in line] == reported[:1]
+    assert reported
 
 
 @pytest.mark.parametrize("kind", SHARDED[:3])
-def test_moments_that_no_rank_keeps_are_told_where_a_part_should_be(run: Runs, kind: str) -> None:
-    told = [line for log in run(kind, optimizer="SGD", targets={"2": {}}) for line in missing(log)]
-    assert [line for line in told if "SGD keeps no exp_avg and exp_avg_sq for 1 parameters" in line] == told
-    assert len(told) == 1
+def test_moments_that_no_rank_keeps_are_reported_where_a_part_should_be(run: Runs, kind: str) -> None:
+    reported = [line for log in run(kind, optimizer="SGD", targets={"2": {}}) for line in missing(log)]
+    assert [line for line in reported if "SGD keeps no exp_avg and exp_avg_sq for 1 parameters" in line] == reported
+    assert len(reported) == 1

@@ -13,9 +13,10 @@ import torch
 if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)
 
+FOLDERS = [str(Path(__file__).parent), str(Path(python_programs.__file__).parent)]
 RANK = """
 import datetime, json, os, sys, torch, torch.distributed as dist
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {folders!r}
 import stepwatch
 from jobs import mlp, train
 
@@ -37,7 +38,7 @@ def run_ranks(folder: Path, program: str, *arguments: str, ranks: int = 2) -> li
 
     It begins in a process group, and finds its arguments from `sys.argv[3]` on.
     """
-    text = RANK.format(tests=str(Path(__file__).parent)) + program + END_OF_RANK
+    text = RANK.format(folders=FOLDERS) + program + END_OF_RANK
     logs = [folder / f"rank{rank}.log" for rank in range(ranks)]
     processes = []
     for rank, log in enumerate(logs):

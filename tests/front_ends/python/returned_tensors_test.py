@@ -165,7 +165,7 @@ def test_hooks_on_received_tensors_keep_none_of_them_alive(tmp_path: Path) -> No
         optimizer.step()
 
 
-def test_what_a_checkpoint_recomputes_from_a_copy_of_its_input_has_gradients_as_well(tmp_path: Path) -> None:
+def test_tensors_that_a_checkpoint_recomputes_from_a_copy_of_its_input_have_gradients_as_well(tmp_path: Path) -> None:
     inside = Stage(torch.nn.Linear(4, 4))
     model, optimizer = sgd_job(torch.nn.Sequential(torch.nn.Linear(4, 4), inside), lr=0.0)
     x = torch.randn(5, 4)

@@ -1,4 +1,4 @@
-"""What a program saves while it is watched loads where Stepwatch is not installed, and computes the same there."""
+"""Models and optimizers that are saved while watched load without Stepwatch, and compute the same there."""
 
 from __future__ import annotations
 

@@ -169,8 +169,8 @@ def test_one_that_sits_out_is_left_out_and_comes_back(tmp_path: Path, capfd: pyt
                 if phase == 4:
                     update_actor(truth, both, actor)
         step = monitor.status()["step"]
-    told = re.findall(r"\[WARNING\].* optimizer 2 of 2, Adam, does not step", capfd.readouterr().out)
-    assert len(told) == 1
+    printed = re.findall(r"\[WARNING\].* optimizer 2 of 2, Adam, does not step", capfd.readouterr().out)
+    assert len(printed) == 1
     assert step == 4 + (20 - 8 + 1) + 4
     found = seen(tmp_path)
     for kind in KINDS:  # each update has its row, in order
@@ -269,8 +269,8 @@ def test_one_whose_parameters_are_frozen_when_another_comes_is_waited_for_when_i
         iterate(truth, model, [body, head], 2)
         assert monitor.status()["step"] == STEPS
     check(tmp_path, truth, others=True)
-    told = capfd.readouterr().out
-    assert "does not step while others do" not in told and "has no rows" not in told
+    printed = capfd.readouterr().out
+    assert "does not step while others do" not in printed and "has no rows" not in printed
 
 
 def test_a_clock_that_is_no_optimizer_is_refused(tmp_path: Path) -> None:
@@ -278,12 +278,12 @@ def test_a_clock_that_is_no_optimizer_is_refused(tmp_path: Path) -> None:
         watched(tmp_path, mlp(), None, clock=3, **WEIGHTS)
 
 
-@pytest.mark.parametrize("is_said", [True, False])
-def test_a_step_that_the_program_ends_is_ended_once(tmp_path: Path, is_said: bool) -> None:
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_a_step_that_the_program_ends_is_ended_once(tmp_path: Path, is_announced: bool) -> None:
     model = mlp()
     optimizers = pair(model)
     truth = Truth(model)
-    with watched(tmp_path, model, optimizers, **({"clock": "end_step"} if is_said else {}), **WEIGHTS) as monitor:
+    with watched(tmp_path, model, optimizers, **({"clock": "end_step"} if is_announced else {}), **WEIGHTS) as monitor:
         for step in range(STEPS):
             iterate(truth, model, optimizers, 1)
             monitor.end_step()
@@ -312,7 +312,7 @@ def each_micro_batch(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 
 def test_optimizers_that_step_in_the_backward_pass_end_the_step_with_it(tmp_path: Path, each_micro_batch: bool) -> None:
-    """What the pass still reaches is of the same step: here the gradient of the first module's input."""
+    """The rest of the pass belongs to the same step: here the gradient of the first module's input."""
     model = mlp()
     optimizers = {parameter: torch.optim.SGD([parameter], lr=0.01) for parameter in model.parameters()}
 
@@ -400,5 +400,5 @@ def test_kinds_that_have_no_rows_without_an_optimizer_are_named_once(
         for _ in range(STEPS):
             model(torch.randn(3, 4)).square().mean().backward()
             monitor.end_step()
-    told = re.findall(r"\[WARNING\] (.*) have no rows: no optimizer is watched", capfd.readouterr().out)
-    assert [set(kinds.split(", ")) for kinds in told] == [{"grad_reduced", "param_origin", "param_updated"}]
+    printed = re.findall(r"\[WARNING\] (.*) have no rows: no optimizer is watched", capfd.readouterr().out)
+    assert [set(kinds.split(", ")) for kinds in printed] == [{"grad_reduced", "param_origin", "param_updated"}]

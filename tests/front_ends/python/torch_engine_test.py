@@ -173,7 +173,7 @@ def test_integers_bool_and_eight_bits(tmp_path: Path, monkeypatch: pytest.Monkey
     assert both(tmp_path, monkeypatch, job, ("actv",)) == {}
 
 
-def test_what_the_native_engine_refuses_is_refused_once(
+def test_tensors_that_the_native_engine_refuses_are_refused_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("STEPWATCH_ENGINE", "torch")

@@ -209,7 +209,7 @@ def test_a_copy_of_a_model_with_features_and_stacks_watched_writes_nothing(tmp_p
     assert all("@" not in name for name in names(tmp_path, "actv", 0))
 
 
-def test_what_an_optimizer_is_given_that_is_no_closure_reaches_it(tmp_path: Path) -> None:
+def test_arguments_other_than_a_closure_reach_the_optimizer(tmp_path: Path) -> None:
     class Plain:
         """An optimizer that is nobody's subclass."""
 

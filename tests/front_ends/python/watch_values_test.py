@@ -87,7 +87,7 @@ def checkpointed(use_reentrant: bool) -> torch.nn.Module:
 
 
 @pytest.mark.parametrize("use_reentrant", [False, True])
-def test_what_a_checkpoint_recomputes_is_no_second_row(tmp_path: Path, use_reentrant: bool) -> None:
+def test_tensors_that_a_checkpoint_recomputes_have_no_second_row(tmp_path: Path, use_reentrant: bool) -> None:
     model, optimizer = sgd_job(checkpointed(use_reentrant))
     with watched(tmp_path, model, optimizer, xy_distribution=True):
         train(model, optimizer, 1)
@@ -152,7 +152,7 @@ def test_a_module_that_runs_twice_gets_a_second_row(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_measured_is_said_once_and_training_goes_on(
+def test_tensors_that_cannot_be_measured_are_reported_once_and_training_goes_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model, optimizer = sgd_job(torch.nn.Linear(4, 2, dtype=torch.complex64))
