@@ -1,4 +1,4 @@
-"""FSDP through accelerate, which takes it for devices alone: here it is told that the CPU is one."""
+"""FSDP through accelerate, which supports it on devices alone: here the CPU passes for one."""
 
 from __future__ import annotations
 

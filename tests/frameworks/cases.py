@@ -1,4 +1,4 @@
-"""Starts the ranks of a case and holds what Stepwatch has written against what the oracle says."""
+"""Starts the ranks of a case, and compares the rows of Stepwatch with those of the oracle."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class NotEndedError(Exception):
 
 
 class Run:
-    """What all runs of a case have left."""
+    """The files that all runs of a case have left."""
 
     def __init__(self, case: Case, module: str, folder: Path) -> None:
         self.case = case
@@ -125,7 +125,7 @@ class Run:
         return json.loads(path.read_text())
 
     def right(self, rank: int, kind: str) -> dict[tuple[int, str, int, int], list[dict[str, float]]]:
-        """Return what the oracle says: (chunk, name, step, micro-step) -> the numbers, or several choices."""
+        """Return the values of the oracle: (chunk, name, step, micro-step) -> the numbers, or several choices."""
         return {
             (chunk, name, step, micro): choices
             for of_kind, chunk, name, step, micro, choices in self.result("oracle", rank)["rows"]
@@ -225,7 +225,7 @@ class CaseTests:
             bare, oracle, watched = (run.result(each, rank) for each in ("bare", "oracle", mode))
             assert watched["losses"] == bare["losses"]
             assert watched["weights"] == bare["weights"]
-            assert bare["losses"], "the case tells no loss"
+            assert bare["losses"], "the case has no loss"
             assert oracle["losses"] == pytest.approx(bare["losses"], rel=1e-3), "the oracle changes the training"
 
     def test_nothing_goes_wrong_in_the_monitor(self, run: Run, case: Case, mode: str, check: str) -> None:
@@ -291,7 +291,7 @@ def compare(
 def last_of_unsplit(
     right: dict[tuple[int, str, int, int], list[dict[str, float]]], table: list[dict[str, str]]
 ) -> dict[tuple[int, str, int, int], list[dict[str, float]]]:
-    """Keep the last micro-step where the files of these steps tell none apart."""
+    """Keep the last micro-step where the files of these steps have no micro-steps."""
     unsplit = {int(row["step"]) for row in table if "micro_step" not in row}
     kept = {}
     for (chunk, name, step, micro), choices in sorted(right.items(), key=lambda item: item[0][3]):

@@ -1,4 +1,4 @@
-"""What a config can ask of a job: other names, targets, some ranks; and ranks that do not keep step."""
+"""Configs with other names, targets, or some ranks; and ranks that do not keep step."""
 
 from __future__ import annotations
 

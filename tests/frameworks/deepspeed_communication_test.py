@@ -81,7 +81,7 @@ os._exit(0)
         (3, "reduce_scatter_tensor", "after", 0),
     ],
 )
-def test_what_deepspeed_gathers_and_scatters_has_rows(
+def test_tensors_that_deepspeed_gathers_and_scatters_have_rows(
     tmp_path: Path, stage: int, operator: str, order: str, late: int
 ) -> None:
     (tmp_path / "config.json").write_text(

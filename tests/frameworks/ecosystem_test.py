@@ -1,4 +1,4 @@
-"""What sits on plain torch: torchtitan's containers, torchao's optimizers, torchtune, PEFT and timm."""
+"""Libraries on plain torch: torchtitan's containers, torchao's optimizers, torchtune, PEFT and timm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rows of a run should hold, found with plain hooks of torch and without the monitor."""
+"""The expected rows of a run, found with plain hooks of torch and without the monitor."""
 
 from __future__ import annotations
 

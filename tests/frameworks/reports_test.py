@@ -1,4 +1,4 @@
-"""What the real trainers say of themselves: losses and rates by step, evaluations and checkpoints."""
+"""Reports of the real trainers: losses and rates by step, evaluations and checkpoints."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ STEPS = 4
 CONFIG = {"targets": {}, "dynamic_on": False}
 
 
-def told(path: Path) -> None:
-    """Keep what the job of this process has said by now, for whoever has started the process."""
+def save_lines(path: Path) -> None:
+    """Save the lines of the job of this process for the test."""
     import stepwatch
 
     deadline = time.monotonic() + 60
@@ -46,7 +46,7 @@ def hf_trainer(folder: Path) -> None:
             self.monitor = stepwatch.watch(model, optimizer, folder / "config.json", output_dir=folder / "out")
 
         def on_train_end(self, *_: Any, **__: Any) -> None:
-            told(folder / "told.json")
+            save_lines(folder / "lines.json")
             self.monitor.close()
 
     arguments = TrainingArguments(
@@ -94,7 +94,7 @@ def lightning_trainer(folder: Path) -> None:
             self.monitor = stepwatch.watch(self, self.optimizers(), config, output_dir=folder / "out")
 
         def on_train_end(self) -> None:
-            told(folder / "told.json")
+            save_lines(folder / "lines.json")
             self.monitor.close()
 
     rows = torch.utils.data.DataLoader([torch.ones(3, 5)] * STEPS, batch_size=None)
@@ -117,14 +117,14 @@ TRAINERS = {"transformers": hf_trainer, "lightning": lightning_trainer}
 
 
 @pytest.mark.parametrize("name", TRAINERS)
-def test_a_trainer_says_its_losses_evaluations_and_checkpoints_without_a_line_of_code(
+def test_a_trainer_reports_its_losses_evaluations_and_checkpoints_without_a_line_of_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "run"))
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     run = python_programs.run([__file__, name, str(tmp_path)], env={**os.environ, "PYTHONPATH": PYTHONPATH})
     assert run.returncode == 0, run.stdout + run.stderr
-    lines = json.loads((tmp_path / "told.json").read_text())
+    lines = json.loads((tmp_path / "lines.json").read_text())
     beats = [line["beat"] for line in lines if "beat" in line]
     losses = {beat["step"]: beat["loss"] for beat in beats if "loss" in beat}
     assert list(losses) == list(range(STEPS))

@@ -6,12 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import rows, value, watched
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import rows, value, write_config
-
-import stepwatch
 import torch
 from stepwatch import _core
 
@@ -36,8 +32,7 @@ def test_outputs_that_are_pending_have_rows(tmp_path: Path) -> None:
     parameter = torch.nn.Parameter(torch.ones(1))
     model.weight = parameter
     optimizer = torch.optim.SGD([parameter], lr=0.1)
-    path = write_config(tmp_path / "config.json", xy_distribution=True)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+    with watched(tmp_path, model, optimizer, xy_distribution=True):
         model(torch.ones(3, 3))
         optimizer.step()
     assert value(rows(tmp_path, "actv", 0), "0.output", "norm") == pytest.approx(6)

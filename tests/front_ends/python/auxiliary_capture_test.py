@@ -1,29 +1,19 @@
-"""What a plan asks for beside tensors: features of layers, call stacks, the structure, other statistics in a run."""
+"""The parts of a plan beside tensors: features of layers, call stacks, the structure, other statistics in a run."""
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import mlp, names, rows, sgd_job, stacks, steps_of, train, watched, write_config
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, write_config
-
-import stepwatch
 import torch
 from stepwatch import TrainerMon
 from stepwatch.hooks import l2_features
 
-
-@pytest.fixture(autouse=True)
-def output_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(tmp_path))
-    monkeypatch.setenv("DYNAMIC_MONITOR", "false")
+pytestmark = pytest.mark.usefixtures("output_in_tmp_path")
 
 
 class Core(torch.nn.Module):
@@ -63,8 +53,7 @@ ALL_FEATURES = {
 
 
 def test_features_of_each_module_stand_in_files_of_their_kind(tmp_path: Path) -> None:
-    model = Routed()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(Routed())
     seen: list[torch.Tensor] = []
     model.fc.register_forward_hook(lambda _, args, output: seen.append(output.detach().clone()))
     monitor = monitored(tmp_path, model, optimizer, **ALL_FEATURES)
@@ -91,43 +80,26 @@ def test_features_of_each_module_stand_in_files_of_their_kind(tmp_path: Path) ->
     assert all(0 < float(row["per_token_expert_entropy"]) <= math.log(4) for row in logits)
 
 
-def test_features_leave_training_and_random_numbers_as_they_are(tmp_path: Path) -> None:
-    bare, model = Routed(), Routed()
-    torch.manual_seed(9)
-    train(bare, torch.optim.SGD(bare.parameters(), lr=0.1), 3)
-    after_bare = torch.rand(1)
-    torch.manual_seed(9)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    monitor = monitored(tmp_path, model, optimizer, **ALL_FEATURES)
-    train(model, optimizer, 3)
-    assert torch.equal(torch.rand(1), after_bare)
-    monitor.close()
-    assert all(torch.equal(a, b) for a, b in zip(bare.parameters(), model.parameters()))
-    assert not model.fc._forward_hooks and not model.core._forward_hooks
-
-
 def test_the_forward_that_a_checkpoint_repeats_gives_no_second_feature(tmp_path: Path) -> None:
     class Checkpointed(Routed):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.utils.checkpoint.checkpoint(super().forward, x, use_reentrant=False)
 
-    model = Checkpointed()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(Checkpointed())
     monitor = monitored(tmp_path, model, optimizer, **ALL_FEATURES)
     train(model, optimizer, 1, micro_batches=2)
     monitor.close()
     assert [row["micro_step"] for row in rows(tmp_path, "moe_router_logit_hook")] == ["0", "1"]
 
 
-def test_a_feature_that_cannot_be_computed_is_told_and_training_goes_on(
+def test_a_feature_that_cannot_be_computed_is_reported_and_training_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def broken(weight: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("no such norm")
 
     monkeypatch.setattr(l2_features, "linear", broken)
-    model = Routed()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(Routed())
     monitor = monitored(tmp_path, model, optimizer, **ALL_FEATURES)
     train(model, optimizer, 2)
     monitor.close()
@@ -144,43 +116,23 @@ def test_call_stacks_of_the_modules_that_ran_are_written_once(tmp_path: Path) ->
     assert not model.fc._forward_hooks
     train(model, optimizer, 1)
     monitor.close()
-    (path,) = tmp_path.glob("*-rank0-*/stack_info.csv")
-    with open(path, newline="") as file:
-        table = {row["module_name"]: row["stack_info"] for row in csv.DictReader(file)}
+    table = stacks(tmp_path)
     assert set(table) == {"0:", "0:fc", "0:core", "0:router"}
     assert "hidden = self.fc(x)" in table["0:fc"] and f"File {__file__}, line" in table["0:fc"]
 
 
 def test_call_stacks_of_a_model_that_has_grown_in_mid_step_have_the_names_of_its_modules(tmp_path: Path) -> None:
-    model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(4, 4)), torch.nn.Linear(4, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = write_config(tmp_path / "config.json", stack_info=True, wg_distribution=True)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path) as monitor:
+    model, optimizer = sgd_job(torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(4, 4)), torch.nn.Linear(4, 2)))
+    with watched(tmp_path, model, optimizer, stack_info=True, wg_distribution=True) as monitor:
         model(torch.ones(5, 4)).sum().backward()
         model[0].append(torch.nn.Linear(4, 4))
         monitor.attach(model, optimizer)
         train(model, optimizer, 2)
-    (path,) = tmp_path.glob("*-rank0-*/stack_info.csv")
-    with open(path, newline="") as file:
-        names = [row["module_name"] for row in csv.DictReader(file)]
-    assert sorted(names) == ["0:", "0:0", "0:0.0", "0:0.1", "0:1"]
-
-
-def test_the_structure_is_written_without_ending_the_run_where_the_config_says_so(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = {"print_struct": True, "wg_distribution": True, "stepwatch": {"exit_after_struct": False}}
-    monitor = monitored(tmp_path, model, optimizer, **config)
-    train(model, optimizer, 3)
-    monitor.close()
-    structure = json.loads((tmp_path / "module_struct/rank0/module_struct.json").read_text())
-    assert structure["0:3"]["output"]["tensor"] == "size=(5, 2), dtype=torch.float32"
-    assert len(rows(tmp_path, "grad_reduced")) == 3 * len(list(model.parameters()))
+    assert sorted(stacks(tmp_path)) == ["0:", "0:0", "0:0.0", "0:0.1", "0:1"]
 
 
 def test_statistics_set_in_a_run_hold_from_the_next_step(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     monitor = monitored(tmp_path, model, optimizer, wg_distribution=True, ops=["norm"])
     assert monitor.ops == ["norm", "shape", "dtype"]
 
@@ -196,8 +148,7 @@ def test_statistics_set_in_a_run_hold_from_the_next_step(tmp_path: Path) -> None
 
 
 def test_statistics_set_before_the_model_is_known_hold_from_the_first_step(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     monitor = TrainerMon(write_config(tmp_path / "config.json", wg_distribution=True))
     monitor.ops = ["mean"]
     monitor.set_monitor(model, optimizer)
@@ -209,19 +160,17 @@ def test_statistics_set_before_the_model_is_known_hold_from_the_first_step(tmp_p
 
 
 def test_activations_can_be_switched_on_and_off_in_a_run(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     monitor = monitored(tmp_path, model, optimizer, wg_distribution=True)
     train(model, optimizer, 4, before_step=lambda step: monitor.reload_xy(step == 1) if step in (1, 3) else None)
     monitor.close()
-    assert {int(row["step"]) for row in rows(tmp_path, "actv")} == {1, 2}
-    assert len({row["name"] for row in rows(tmp_path, "actv", 1)}) == 2 * len(list(model.modules()))
-    assert {int(row["step"]) for row in rows(tmp_path, "grad_reduced")} == {0, 1, 2, 3}
+    assert steps_of(tmp_path, "actv") == [1, 2]
+    assert len(names(tmp_path, "actv", 1)) == 2 * len(list(model.modules()))
+    assert steps_of(tmp_path, "grad_reduced") == [0, 1, 2, 3]
 
 
 def test_metrics_are_tensors_of_every_micro_batch(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     monitor = monitored(tmp_path, model, optimizer, xy_distribution=True)
     train(model, optimizer, 1, micro_batches=2)
     activations, gradients = monitor.generate_xy_metrics()

@@ -58,16 +58,16 @@ def test_only_the_first_1000_characters_are_searched() -> None:
     assert not call(near, functools.partial(CallSites(["far"], False, never).wants, "it"))
 
 
-def test_a_pattern_that_does_not_compile_is_told_once_and_finds_no_call() -> None:
-    told: list[tuple[str, str]] = []
-    sites = CallSites(["(", "told_once"], False, lambda *what: told.append(what))
+def test_a_pattern_that_does_not_compile_is_reported_once_and_finds_no_call() -> None:
+    reported: list[tuple[str, str]] = []
+    sites = CallSites(["(", "reported_once"], False, lambda *what: reported.append(what))
     assert sites.wants("it")
     assert sites.wants("it")
-    assert [what for what, _ in told] == ["the pattern '(' of cc_codeline"]
+    assert [what for what, _ in reported] == ["the pattern '(' of cc_codeline"]
     assert not CallSites(["("], False, lambda *what: None).wants("it")
 
 
-def test_frames_that_say_nothing_are_left_out() -> None:
+def test_frames_without_information_are_left_out() -> None:
     class Module(torch.nn.Module):
         def forward(self, call: Callable[[], Any]) -> Any:
             return call()

@@ -1,4 +1,4 @@
-"""Whoever calls what the monitor has hung somewhere, with whatever arguments: nothing comes out of it."""
+"""Hooks of the monitor that are called by other code, with any arguments, return nothing and raise nothing."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, watched
+from jobs import EVERYTHING, adam_job, rows, sgd_job, train, watched
 
 import torch
 
@@ -32,9 +29,8 @@ def hung(model: torch.nn.Module, optimizer: Any) -> list[Any]:
 
 @pytest.mark.parametrize("config", [{}, {"monitor_mbs_grad": True}], ids=["last", "each"])
 def test_no_callable_raises_or_replaces_anything(tmp_path: Path, config: dict[str, Any]) -> None:
-    model = mlp()
-    optimizer = torch.optim.Adam(model.parameters())
-    with watched(tmp_path, model, optimizer, **config):
+    model, optimizer = adam_job()
+    with watched(tmp_path, model, optimizer, **EVERYTHING, **config):
         train(model, optimizer, 2)
         output = model(torch.ones(5, 4))
         callables = hung(model, optimizer)
@@ -57,9 +53,10 @@ def test_hooks_that_move_to_another_module_leave_training_as_it_is(tmp_path: Pat
     def trained(path: Path | None) -> list[torch.Tensor]:
         torch.manual_seed(2)
         block = [torch.nn.Conv2d(1, 4, 3, bias=False), torch.nn.BatchNorm2d(4), torch.nn.ReLU()]
-        model: Any = torch.nn.Sequential(torch.nn.Sequential(*block), torch.nn.Flatten(), torch.nn.Linear(144, 2))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-        monitor = None if path is None else watched(path, model, optimizer)
+        model, optimizer = sgd_job(
+            torch.nn.Sequential(torch.nn.Sequential(*block), torch.nn.Flatten(), torch.nn.Linear(144, 2)), lr=0.05
+        )
+        monitor = None if path is None else watched(path, model, optimizer, **EVERYTHING)
         losses = []
         for step in range(8):
             if step == 3:

@@ -7,23 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, write_config
+from jobs import gradient_norms, mlp, norm, norms, rows, sgd_job, steps_of, watched, write_config
 from torch.nn.utils import prune
 
-import stepwatch
 import torch
 
 STEPS, CHANGE = 14, 4
-EVERYTHING = {"xy_distribution": True, "wg_distribution": True, "param_distribution": True}
-
+CHANGING = {"xy_distribution": True, "wg_distribution": True, "param_distribution": True}
 Change = Callable[[Any, Any], Any]  # model, optimizer -> another optimizer or None
-
-
-def norm(tensor: Any) -> float:
-    return float(tensor.detach().double().norm())
 
 
 def body_frozen() -> torch.nn.Module:
@@ -148,7 +139,7 @@ CHANGES: dict[str, tuple[Callable[[], Any], Change]] = {
     "no table of hooks": (mlp, drop_the_hooks_of_parameters),
 }
 # Those in which the model stays as it is, or comes to the monitor by `attach`.
-UNTOLD = {name for name in CHANGES if name.startswith(("no ", "a module anew"))} | {
+UNREPORTED = {name for name in CHANGES if name.startswith(("no ", "a module anew"))} | {
     "loaded",
     "another optimizer",
     "parametrized",
@@ -167,8 +158,7 @@ class Trained:
         optimizer: Any = torch.optim.SGD(given, lr=0.1)
         monitor = None
         if tmp_path is not None:
-            config = write_config(tmp_path / "config.json", **EVERYTHING, dynamic_on=not dynamic)
-            monitor = stepwatch.watch(model, optimizer, config, dynamic=dynamic, output_dir=tmp_path)
+            monitor = watched(tmp_path, model, optimizer, dynamic=dynamic, dynamic_on=not dynamic, **CHANGING)
         self.norms: list[dict[str, float]] = []
         self.modules: list[set[str]] = []
         self.weights: list[dict[str, float]] = []
@@ -180,14 +170,14 @@ class Trained:
                 if other is not None and monitor is not None:
                     monitor.attach(model, optimizer)
             if dynamic and tmp_path is not None and monitor is not None and step == CHANGE + 2:
-                write_config(tmp_path / "config.json", **EVERYTHING, dynamic_on=True)
+                write_config(tmp_path / "config.json", **CHANGING, dynamic_on=True)
                 monitor.refresh()
             kind = next(model.parameters()).dtype
             loss = model(torch.randn(5, 4).to(kind)).pow(2).mean()
             loss.backward()
             named = list(model.named_parameters())
             self.weights.append({name: norm(each) for name, each in named if each.requires_grad})
-            self.norms.append({name: norm(each.grad) for name, each in named if each.grad is not None})
+            self.norms.append(gradient_norms(model))
             named_modules = model.named_modules()
             self.modules.append({name for name, each in named_modules if not isinstance(each, torch.nn.ModuleDict)})
             optimizer.step()
@@ -195,12 +185,6 @@ class Trained:
             self.losses.append(loss.detach())
         if monitor is not None:
             monitor.close()
-
-
-def table(tmp_path: Path, kind: str, step: int) -> dict[str, float]:
-    found = rows(tmp_path, kind, step)
-    assert len({row["name"] for row in found}) == len(found), (kind, step)
-    return {row["name"]: float(row["norm"]) for row in found}
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -213,12 +197,12 @@ def test_rows_are_those_of_the_model_as_it_is(tmp_path: Path, name: str, capfd: 
             ("grad_reduced", watched.norms),
             ("param_origin", watched.weights),
         ):
-            assert table(tmp_path, kind, step) == pytest.approx(expected[step], rel=1e-5), (kind, step)
+            assert norms(tmp_path, kind, step) == pytest.approx(expected[step], rel=1e-5), (kind, step)
         called = {row["name"][: -len(".output")] for row in rows(tmp_path, "actv", step) if ".output" in row["name"]}
         assert called == watched.modules[step], step
-    told = capfd.readouterr().out
-    assert ("the model has changed" in told) == (name not in UNTOLD)
-    assert "has no rows" not in told and "does not step while others do" not in told
+    printed = capfd.readouterr().out
+    assert ("the model has changed" in printed) == (name not in UNREPORTED)
+    assert "has no rows" not in printed and "does not step while others do" not in printed
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -228,7 +212,7 @@ def test_an_edit_after_the_change_gives_the_rows_of_the_model_as_it_is(tmp_path:
     assert first <= CHANGE + 4
     for step in range(first, STEPS):
         for kind in ("grad_unreduced", "grad_reduced"):
-            assert table(tmp_path, kind, step) == pytest.approx(watched.norms[step], rel=1e-5), (kind, step)
+            assert norms(tmp_path, kind, step) == pytest.approx(watched.norms[step], rel=1e-5), (kind, step)
 
 
 def test_the_activations_of_a_new_module_stand_under_its_name(tmp_path: Path) -> None:
@@ -238,45 +222,38 @@ def test_the_activations_of_a_new_module_stand_under_its_name(tmp_path: Path) ->
 
 
 def test_features_go_on_when_the_hooks_of_modules_were_cleared(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     targets = {"linear_hook": ["3"]}
-    config = write_config(tmp_path / "config.json", recording_l2_features=True, l2_targets=targets)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+    with watched(tmp_path, model, optimizer, recording_l2_features=True, l2_targets=targets):
         for step in range(STEPS):
             if step == CHANGE:
                 clear_the_hooks_of_modules(model, optimizer)
             model(torch.randn(5, 4)).pow(2).mean().backward()
             optimizer.step()
-    steps = {int(row["step"]) for row in rows(tmp_path, "linear_hook")}
-    assert steps == set(range(STEPS)) - {CHANGE}
+    assert steps_of(tmp_path, "linear_hook") == [step for step in range(STEPS) if step != CHANGE]
 
 
-def test_a_model_that_changes_at_every_step_is_followed_for_a_while_and_a_line_says_so(
+def test_a_model_that_changes_at_every_step_is_followed_for_a_while_and_reported(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", **EVERYTHING)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+    model, optimizer = sgd_job()
+    with watched(tmp_path, model, optimizer, **CHANGING):
         for _ in range(20):
             replace_parameters_in_their_group(model, optimizer)
             model(torch.randn(5, 4)).pow(2).mean().backward()
             optimizer.step()
             optimizer.zero_grad()
-    told = capfd.readouterr().out
-    assert told.count("the model has changed at each of 8 steps in a row") == 1
-    assert told.count("the model has changed: ") == 7
+    printed = capfd.readouterr().out
+    assert printed.count("the model has changed at each of 8 steps in a row") == 1
+    assert printed.count("the model has changed: ") == 7
 
 
-def test_what_a_model_was_is_let_go_while_nothing_is_collected(tmp_path: Path) -> None:
+def test_former_parameters_are_released_while_nothing_is_collected(tmp_path: Path) -> None:
     import gc
     import weakref
 
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", **EVERYTHING, dynamic_on=False)
-    with stepwatch.watch(model, optimizer, config, dynamic=True, output_dir=tmp_path):
+    model, optimizer = sgd_job()
+    with watched(tmp_path, model, optimizer, dynamic=True, dynamic_on=False, **CHANGING):
         old = weakref.ref(model[3].weight)
         replace_parameters_in_their_group(model, optimizer)
         for _ in range(40):
@@ -309,28 +286,24 @@ class TwoSteps(torch.optim.Optimizer):
 def test_the_step_of_the_only_optimizer_inside_is_a_step(tmp_path: Path) -> None:
     model = mlp()
     optimizer = TwoSteps(model.parameters())
-    config = write_config(tmp_path / "config.json", **EVERYTHING)
     expected = []
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path) as monitor:
+    with watched(tmp_path, model, optimizer, **CHANGING) as monitor:
         for _ in range(STEPS):
             model(torch.randn(5, 4)).pow(2).mean().backward()
             optimizer.first_step()
             model(torch.randn(5, 4)).pow(2).mean().backward()
-            expected.append({name: norm(each.grad) for name, each in model.named_parameters()})
+            expected.append(gradient_norms(model))
             optimizer.second_step()
         assert monitor.status()["step"] == STEPS
     for step in range(STEPS):
-        assert table(tmp_path, "grad_reduced", step) == pytest.approx(expected[step], rel=1e-5)
+        assert norms(tmp_path, "grad_reduced", step) == pytest.approx(expected[step], rel=1e-5)
 
 
 def test_a_clock_that_stands_still_is_reported_while_the_job_runs(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = mlp()
-    config = write_config(tmp_path / "config.json", **EVERYTHING)
-    with stepwatch.watch(
-        model, torch.optim.SGD(model.parameters(), lr=0.1), config, dynamic=False, output_dir=tmp_path
-    ):
+    model, optimizer = sgd_job()
+    with watched(tmp_path, model, optimizer, **CHANGING):
         other = torch.optim.SGD(model.parameters(), lr=0.1)
         for count in range(200):
             model(torch.randn(5, 4)).pow(2).mean().backward()
@@ -342,10 +315,8 @@ def test_a_clock_that_stands_still_is_reported_while_the_job_runs(
 
 
 def test_parameters_that_are_added_between_steps_have_rows_of_the_next_step(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", wg_distribution=True, param_distribution=True)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path) as monitor:
+    model, optimizer = sgd_job()
+    with watched(tmp_path, model, optimizer, wg_distribution=True, param_distribution=True) as monitor:
         for step in range(STEPS):
             if step == CHANGE:
                 torch.nn.utils.parametrizations.weight_norm(model[0])

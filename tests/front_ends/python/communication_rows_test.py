@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
 from jobs import rows, value, write_config
-
-import python_programs
-import torch
-
-if not torch.distributed.is_available():
-    pytest.skip("this torch has no torch.distributed", allow_module_level=True)
+from rank_programs import run_ranks
 
 JOB = """
-import os, sys, torch
-import torch.distributed as dist
-sys.path.insert(0, {tests!r})
-from jobs import mlp
 from stepwatch import TrainerMon
 
-rank = int(os.environ["RANK"])
-torch.set_num_threads(1)
-dist.init_process_group("gloo", init_method={init!r}, rank=rank, world_size=2)
+os.environ.update(MONITOR_OUTPUT_DIR=".", DYNAMIC_MONITOR="false")
 model = mlp()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 monitor = TrainerMon("config.json")
@@ -54,21 +39,13 @@ try:
 except Exception as error:
     print("raised:", type(error), error, flush=True)
 monitor.close()
-dist.destroy_process_group()
 print("closed", dist.all_reduce is not before, flush=True)
 """
 
 
 def run(folder: Path) -> list[str]:
-    text = JOB.format(tests=str(Path(__file__).parent), init=f"file://{folder}/rendezvous")
-    ranks = []
-    for rank in range(2):
-        variables = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MONITOR_OUTPUT_DIR": str(folder)}
-        with open(folder / f"rank{rank}.log", "w") as out:
-            ranks.append(python_programs.start(["-c", text], folder, variables, stdout=out))
-    assert [rank.wait(300) for rank in ranks] == [0, 0]
-    printed = [(folder / f"rank{rank}.log").read_text() for rank in range(2)]
-    assert all("closed" in lines for lines in printed), printed
+    printed = run_ranks(folder, JOB)
+    assert all("closed True" in lines for lines in printed), printed
     return printed
 
 

@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import XY, names, rows, same_tensors, sgd_job, value, watched
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import rows, value, write_config
-
-import stepwatch
 import torch
 
 if not hasattr(torch.nn.Module, "compile"):
@@ -57,11 +53,6 @@ def train(model: torch.nn.Module, optimizer: Any, steps: int = 3) -> list[torch.
     return outputs
 
 
-def watched(tmp_path: Path, model: torch.nn.Module, optimizer: Any, **config: Any) -> stepwatch.Watch:
-    path = write_config(tmp_path / "config.json", xy_distribution=True, **config)
-    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path)
-
-
 @pytest.fixture(autouse=True)
 def fresh() -> Any:
     torch._dynamo.reset()
@@ -83,11 +74,11 @@ def test_blocks_that_are_compiled_have_rows_and_train_alike(tmp_path: Path) -> N
         if each is bare:
             train(each, optimizer)
         else:
-            with watched(tmp_path, each, optimizer):
+            with watched(tmp_path, each, optimizer, **XY):
                 outputs = train(each, optimizer)
         assert [vars(block)["_compiled_call_impl"] for block in each] == own
         graphs.append(backend.graphs)
-    assert all(torch.equal(a, b) for a, b in zip(bare.parameters(), model.parameters()))
+    assert same_tensors(bare.parameters(), model.parameters())
     assert graphs[0] == graphs[1] > 0
     for step in range(3):
         table = rows(tmp_path, "actv", step)
@@ -97,9 +88,8 @@ def test_blocks_that_are_compiled_have_rows_and_train_alike(tmp_path: Path) -> N
 
 
 def test_blocks_that_are_compiled_after_the_monitor_has_come_have_rows(tmp_path: Path) -> None:
-    model = blocks()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer):
+    model, optimizer = sgd_job(blocks())
+    with watched(tmp_path, model, optimizer, **XY):
         for block in model:
             block.compile(backend="eager")
         for _ in range(3):
@@ -116,53 +106,47 @@ def test_a_compiled_block_that_raises_raises_and_has_no_rows(tmp_path: Path) -> 
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), Raises())
     model[1].compile(backend="eager")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer):
+    with watched(tmp_path, model, optimizer, **XY):
         with pytest.raises(ValueError, match="no"):
             model(torch.ones(2, 4))
         optimizer.step()
     assert not any(row["name"].startswith("1.") for row in rows(tmp_path, "actv"))
 
 
-def names(tmp_path: Path, kind: str) -> set[str]:
-    return {row["name"] for row in rows(tmp_path, kind, 2)}
-
-
-def test_what_torch_compile_wraps_is_one_module_under_the_users_name(
+def test_a_module_that_torch_compile_wraps_is_one_module_under_the_users_name(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model: Any = blocks()
     model[1] = torch.compile(model[1], backend="eager")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer, wg_distribution=True):
+    with watched(tmp_path, model, optimizer, **XY, wg_distribution=True):
         outputs = train(model, optimizer)
-    assert names(tmp_path, "actv") == {
+    assert names(tmp_path, "actv", 2) == {
         f"{name}{port}" for name in ("", "0", "0.fc", "1") for port in (".input", ".output")
     }
-    assert names(tmp_path, "actv_grad") == names(tmp_path, "actv")
-    assert names(tmp_path, "grad_unreduced") == {f"{i}.fc.{name}" for i in (0, 1) for name in ("weight", "bias")}
+    assert names(tmp_path, "actv_grad", 2) == names(tmp_path, "actv", 2)
+    assert names(tmp_path, "grad_unreduced", 2) == {f"{i}.fc.{name}" for i in (0, 1) for name in ("weight", "bias")}
     assert value(rows(tmp_path, "actv", 2), "1.output", "norm") == pytest.approx(float(outputs[2].double().norm()))
-    said = capfd.readouterr().out
-    assert "1 of 5 selected modules (1._orig_mod.fc is one)" in said
+    printed = capfd.readouterr().out
+    assert "1 of 5 selected modules (1._orig_mod.fc is one)" in printed
 
 
 @pytest.mark.parametrize("target", ["", "_orig_mod"])
 def test_a_model_that_is_compiled_as_a_whole_shows_what_goes_in_and_out(tmp_path: Path, target: str) -> None:
-    model: Any = torch.compile(blocks(), backend="eager")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer, targets={target: {}}):
+    model, optimizer = sgd_job(torch.compile(blocks(), backend="eager", fullgraph=True))
+    with watched(tmp_path, model, optimizer, **XY, targets={target: {}}):
         outputs = train(model, optimizer)
     table = rows(tmp_path, "actv", 2)
     assert [row["name"] for row in table] == [".input", ".output"]
     assert value(table, ".output", "norm") == pytest.approx(float(outputs[2].double().norm()))
 
 
-def test_a_model_whose_compiled_form_is_trained_has_rows_of_its_parameters_and_says_so(
+def test_a_model_whose_compiled_form_is_trained_has_rows_of_its_parameters_and_a_warning(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = blocks()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer, wg_distribution=True):
-        train(torch.compile(model, backend="eager"), optimizer)
-    assert len(names(tmp_path, "grad_unreduced")) == len(names(tmp_path, "grad_reduced")) == 4
+    model, optimizer = sgd_job(blocks())
+    with watched(tmp_path, model, optimizer, **XY, wg_distribution=True):
+        train(torch.compile(model, backend="eager", fullgraph=True), optimizer)
+    assert len(names(tmp_path, "grad_unreduced", 2)) == len(names(tmp_path, "grad_reduced", 2)) == 4
     assert not rows(tmp_path, "actv")
     assert "none of 5 selected modules of Sequential was called" in capfd.readouterr().out

@@ -14,7 +14,7 @@ BF16 = "deepspeed.runtime.bf16_optimizer"
 
 
 class Optimizer:
-    """What is common to all: an optimizer inside, which updates flat copies."""
+    """The common part: an optimizer inside, which updates flat copies."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer

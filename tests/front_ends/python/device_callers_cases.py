@@ -144,7 +144,7 @@ def compiled_modules(model: torch.nn.Module, optimizer: Any, backend: Any) -> Ca
 
 @pytest.mark.skipif(not hasattr(torch.nn.Module, "compile"), reason="this torch compiles no single modules")
 @pytest.mark.parametrize("compiled", [compiled_whole, compiled_modules], ids=lambda each: each.__name__)
-def test_what_is_compiled_is_compiled_alike_and_has_the_same_rows(
+def test_code_is_compiled_alike_and_has_the_same_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiled: Callable[..., Any]
 ) -> None:
     backends: list[Graphs] = []

@@ -1,4 +1,4 @@
-"""Results of collectives that are still running, and what DTensors hold, are measured when it is there."""
+"""Results of running collectives, and the contents of DTensors, are measured when they are there."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def mesh() -> Iterator[Any]:
         distributed.destroy_process_group()
 
 
-def test_what_dtensors_hold_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mesh: Any) -> None:
+def test_the_contents_of_dtensors_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mesh: Any) -> None:
     tensors = pytest.importorskip("torch.distributed.tensor")
 
     def run(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""What torch's operators measure is what was there at that moment, whatever happens next."""
+"""Torch's operators measure the values of that moment, whatever happens next."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Weights(torch.nn.Module):
 
 
 @pytest.mark.parametrize("place", ["cpu", slow_device.NAME])
-def test_what_is_overwritten_right_after_was_measured_before(
+def test_tensors_that_are_overwritten_right_after_were_measured_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setenv("STEPWATCH_ENGINE", "torch")
@@ -81,7 +81,7 @@ def test_an_activation_that_the_next_module_overwrites_was_measured_before(tmp_p
     assert [value(table, name, "max") for name in ("0.output", "1.input", "1.output")] == [1, 1, 0]
 
 
-def test_what_was_measured_is_not_kept_until_its_numbers_are_sent(tmp_path: Path) -> None:
+def test_a_measured_tensor_is_not_kept_until_its_numbers_are_sent(tmp_path: Path) -> None:
     model, optimizer = job()
     kept: list[Any] = []
     model[0].register_forward_hook(lambda module, args, output: kept.append(weakref.ref(output)))

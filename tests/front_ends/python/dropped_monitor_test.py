@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
 from jobs import rows, write_config
 
 import python_programs

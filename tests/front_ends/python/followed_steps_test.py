@@ -1,53 +1,38 @@
-"""One step of the optimizer is one step, whoever calls it, replaces it, compiles it or leaves it out."""
+"""One step of the optimizer is one step, however it is called, replaced, compiled or left out."""
 
 from __future__ import annotations
 
 import math
-import pickle
 import traceback
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import (
+    PARAMETERS,
+    adam_job,
+    gradient_norms,
+    mlp,
+    norms,
+    rows,
+    same_tensors,
+    sgd_job,
+    steps_of,
+    train,
+    train_scaled,
+    watched,
+    weight_norms,
+)
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, write_config
-
-import stepwatch
 import torch
 from stepwatch.hooks.eager_calls import eager
 from stepwatch.hooks.hooked_step import takes_step_hooks
 
-EVERYTHING = {"wg_distribution": True, "mv_distribution": True, "param_distribution": True}
 
-
-def watched(tmp_path: Path, model: torch.nn.Module, optimizer: Any, **config: Any) -> stepwatch.Watch:
-    path = write_config(tmp_path / "config.json", **{**EVERYTHING, **config})
-    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path)
-
-
-def steps_of(tmp_path: Path, kind: str) -> list[int]:
-    return sorted({int(row["step"]) for row in rows(tmp_path, kind)})
-
-
-def test_an_optimizer_of_torch_is_followed_by_its_hooks_and_keeps_its_step(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.Adam(model.parameters())
-    before = dict(optimizer._optimizer_step_pre_hooks), dict(optimizer._optimizer_step_post_hooks)
-    with watched(tmp_path, model, optimizer):
-        assert "step" not in vars(optimizer)
-        train(model, optimizer, 2)
-    assert (dict(optimizer._optimizer_step_pre_hooks), dict(optimizer._optimizer_step_post_hooks)) == before
-    train(model, optimizer, 1)
-    assert steps_of(tmp_path, "grad_reduced") == [0, 1]
-
-
-def test_whoever_replaces_the_step_later_drops_nothing(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def test_a_step_that_is_replaced_later_drops_nothing(tmp_path: Path) -> None:
+    model, optimizer = sgd_job()
     original = optimizer.step
-    with watched(tmp_path, model, optimizer):
+    with watched(tmp_path, model, optimizer, **PARAMETERS):
         for step in range(3):
             optimizer.step = (lambda *args: original(*args)) if step == 1 else original  # type: ignore[method-assign]
             train(model, optimizer, 1)
@@ -62,33 +47,11 @@ def test_a_class_that_calls_the_step_of_its_base_steps_once(tmp_path: Path) -> N
 
     model = mlp()
     optimizer = Twice(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer) as monitor:
+    with watched(tmp_path, model, optimizer, **PARAMETERS) as monitor:
         train(model, optimizer, 3)
         assert monitor.status()["step"] == 3
     assert len(rows(tmp_path, "param_updated", 1)) == 6
-    last = {row["name"]: row["norm"] for row in rows(tmp_path, "param_updated", 2)}
-    assert {row["name"]: row["norm"] for row in rows(tmp_path, "param_origin", 2)} != last
-
-
-def test_a_step_that_raised_is_not_the_last(tmp_path: Path) -> None:
-    class Fails(torch.optim.SGD):
-        fails = False
-
-        def step(self, closure: Any = None) -> Any:
-            if self.fails:
-                raise ArithmeticError("no luck")
-            return super().step(closure)
-
-    model = mlp()
-    optimizer = Fails(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer) as monitor:
-        train(model, optimizer, 1)
-        optimizer.fails = True
-        with pytest.raises(ArithmeticError):
-            train(model, optimizer, 1)
-        optimizer.fails = False
-        train(model, optimizer, 2)
-        assert monitor.status()["step"] == 3
+    assert norms(tmp_path, "param_origin", 2) != norms(tmp_path, "param_updated", 2)
 
 
 class UpdatesInPlaceOf:
@@ -111,26 +74,15 @@ class UpdatesInPlaceOf:
         self.inner.zero_grad()
 
 
-def norm(tensor: Any) -> float:
-    return float(tensor.detach().double().norm())
-
-
-def norms_of(tmp_path: Path, kind: str, step: int) -> dict[str, float]:
-    found = rows(tmp_path, kind, step)
-    assert len({row["name"] for row in found}) == len(found)
-    return {row["name"]: float(row["norm"]) for row in found}
-
-
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_first_step_of_one_that_leads_another_without_stepping_it_has_all_rows(tmp_path: Path, fails: bool) -> None:
     model = mlp()
     optimizer = UpdatesInPlaceOf(model)
-    with watched(tmp_path, model, optimizer) as monitor:
+    with watched(tmp_path, model, optimizer, **PARAMETERS) as monitor:
         for step in range(3):
             model(torch.ones(3, 4)).pow(2).mean().backward()
-            expected = {"param_origin": {name: norm(each) for name, each in model.named_parameters()}}
-            for kind in ("grad_unreduced", "grad_reduced"):
-                expected[kind] = {name: norm(each.grad) for name, each in model.named_parameters()}
+            expected = {"param_origin": weight_norms(model)}
+            expected |= dict.fromkeys(("grad_unreduced", "grad_reduced"), gradient_norms(model))
             optimizer.fails = fails and step == 0
             if optimizer.fails:
                 with pytest.raises(ArithmeticError):
@@ -138,64 +90,60 @@ def test_the_first_step_of_one_that_leads_another_without_stepping_it_has_all_ro
                 optimizer.fails = False
             optimizer.step()
             optimizer.zero_grad()
-            expected["param_updated"] = {name: norm(each) for name, each in model.named_parameters()}
+            expected["param_updated"] = weight_norms(model)
             monitor.flush()
-            for kind, norms in expected.items():
-                assert norms_of(tmp_path, kind, step) == pytest.approx(norms, rel=1e-5), (kind, step)
+            for kind, right in expected.items():
+                assert norms(tmp_path, kind, step) == pytest.approx(right, rel=1e-5), (kind, step)
 
 
 def test_gradients_that_the_first_step_of_such_a_one_changes_are_not_called_reduced(tmp_path: Path) -> None:
     model = mlp()
     optimizer = UpdatesInPlaceOf(model)
     optimizer.halves = True
-    with watched(tmp_path, model, optimizer):
+    with watched(tmp_path, model, optimizer, **PARAMETERS):
         train(model, optimizer, 1)
     assert steps_of(tmp_path, "param_origin") == steps_of(tmp_path, "param_updated") == [0]
     assert steps_of(tmp_path, "grad_reduced") == []
 
 
 @pytest.mark.parametrize("keyword", [False, True])
-def test_gradients_of_a_closure_are_read_when_it_has_computed_them(tmp_path: Path, keyword: bool) -> None:
+@pytest.mark.parametrize("kind", ["SGD", "LBFGS"])
+def test_gradients_of_a_closure_are_read_when_it_has_first_computed_them(
+    tmp_path: Path, kind: str, keyword: bool
+) -> None:
     model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    options = {"SGD": {"lr": 0.1}, "LBFGS": {"max_iter": 4, "line_search_fn": "strong_wolfe"}}[kind]
+    optimizer = getattr(torch.optim, kind)(model.parameters(), **options)
+    computed: list[dict[str, float]] = []
 
     def closure() -> torch.Tensor:
         optimizer.zero_grad()
-        loss = model(torch.ones(2, 4)).sum()
+        loss = model(torch.ones(2, 4)).pow(2).mean()
         loss.backward()
+        computed.append(gradient_norms(model))
         return loss
 
-    with watched(tmp_path, model, optimizer):
-        for _ in range(2):
+    expected = []
+    with watched(tmp_path, model, optimizer, **PARAMETERS):
+        for _ in range(12):
+            computed.clear()
             returned = optimizer.step(closure=closure) if keyword else optimizer.step(closure)
             assert returned is not None
-    assert len(rows(tmp_path, "grad_reduced", 0)) == len(rows(tmp_path, "grad_reduced", 1)) == 6
+            expected.append([computed[-1], computed[0]])
+    for step, right in enumerate(expected):
+        found = [norms(tmp_path, kind, step) for kind in ("grad_unreduced", "grad_reduced")]
+        assert found == [pytest.approx(each, rel=1e-5) for each in right]
 
 
 def test_a_skipped_step_has_the_gradients_that_made_it_skip(tmp_path: Path) -> None:
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.Adam(model.parameters())
-    scaler = torch.amp.GradScaler("cpu")
-    with watched(tmp_path, model, optimizer):
-        for step in range(3):
-            loss = model(torch.ones(3, 4)).mean() * (float("inf") if step == 1 else 1.0)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
-    assert steps_of(tmp_path, "param_origin") == steps_of(tmp_path, "grad_reduced") == [0, 1, 2]
+    model, optimizer = adam_job(torch.nn.Linear(4, 2))
+    with watched(tmp_path, model, optimizer, **PARAMETERS):
+        train_scaled(model, optimizer, 3, skipped=[1])
+    for kind in ("param_origin", "grad_unreduced", "grad_reduced"):
+        assert steps_of(tmp_path, kind) == [0, 1, 2]
     assert steps_of(tmp_path, "param_updated") == [0, 2]
     assert any(math.isinf(float(row["max"])) or row["max"] == "nan" for row in rows(tmp_path, "grad_reduced", 1))
-    origins = [{row["name"]: row["norm"] for row in rows(tmp_path, "param_origin", step)} for step in (1, 2)]
-    assert origins[0] == origins[1]
-
-
-def test_a_watched_optimizer_can_be_pickled(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer) as monitor:
-        pickle.loads(pickle.dumps(optimizer)).step()
-        assert monitor.status()["step"] == 0
+    assert norms(tmp_path, "param_origin", 1) == norms(tmp_path, "param_origin", 2)
 
 
 def test_only_steps_that_torch_calls_hooks_for_are_followed_by_them() -> None:
@@ -238,7 +186,7 @@ def test_a_compiled_step_loses_no_rows_and_updates_alike(tmp_path: Path) -> None
         torch._dynamo.reset()
         model = mlp()
         optimizer = torch.optim.Adam(model.parameters(), foreach=True)
-        watch = watched(tmp_path, model, optimizer) if monitor else None
+        watch = watched(tmp_path, model, optimizer, **PARAMETERS) if monitor else None
         step = torch.compile(lambda: optimizer.step(), backend="eager")
         generator = torch.Generator().manual_seed(7)
         for _ in range(12):
@@ -249,8 +197,7 @@ def test_a_compiled_step_loses_no_rows_and_updates_alike(tmp_path: Path) -> None
             watch.close()
         return [parameter.detach().clone() for parameter in model.parameters()]
 
-    bare, seen = trained(False), trained(True)
-    assert all(torch.equal(a, b) for a, b in zip(bare, seen))
+    assert same_tensors(trained(False), trained(True))
     for kind in ("grad_unreduced", "grad_reduced", "param_origin", "param_updated"):
         assert len(rows(tmp_path, kind)) == 12 * 6, kind
     assert len(rows(tmp_path, "exp_avg")) == 11 * 6

@@ -5,20 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import subprocess
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
 from jobs import rows, write_config
-
-import python_programs
-import torch
-
-if not torch.distributed.is_available():
-    pytest.skip("this torch has no torch.distributed", allow_module_level=True)
+from rank_programs import run_ranks
 
 RANKS = 2
 MICRO_BATCHES = 2
@@ -28,13 +19,9 @@ SHAPES = {"0.weight": [3, 4], "0.bias": [3], "2.weight": [1, 3], "2.bias": [1], 
 
 # Sizes of which no share is even: padding between parameters, and parameters of which one rank has nothing.
 JOB = """
-import contextlib, copy, json, os, sys, torch
-import stepwatch
+import contextlib, copy
 
-rank, ranks, micro_batches = map(int, sys.argv[1:4])
-torch.set_num_threads(1)
-init = f"file://{os.getcwd()}/rendezvous"
-torch.distributed.init_process_group("gloo", init_method=init, rank=rank, world_size=ranks)
+micro_batches = int(sys.argv[3])
 torch.manual_seed(1)
 plain = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1), torch.nn.Linear(1, 2))
 
@@ -95,8 +82,6 @@ def run(kind, mode):
 for kind in sys.argv[4:]:
     for mode in ("synced", "accumulated", "last", "inside"):
         run(kind, mode)
-torch.distributed.barrier()
-os._exit(0)  # destroying the process groups of FSDP1 ends the process now and then: "terminate called without ..."
 """
 
 
@@ -115,21 +100,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             param_distribution=True,
             monitor_mbs_grad=mode != "last",
         )
-    logs = [base / f"rank{rank}.log" for rank in range(RANKS)]
-    processes = []
-    for rank, log in enumerate(logs):
-        command = ["-c", JOB, str(rank), str(RANKS), str(MICRO_BATCHES), *KINDS]
-        with open(log, "w") as out:
-            processes.append(python_programs.start(command, cwd=base, stdout=out, stderr=subprocess.STDOUT))
-    try:
-        codes = [process.wait(180) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    texts = [log.read_text() for log in logs]
-    assert codes == [0] * RANKS, "\n".join(texts)
+    texts = run_ranks(base, JOB, str(MICRO_BATCHES), *KINDS)
     assert not any(word in text for text in texts for word in ("[WARNING]", "[ERROR]", "degraded")), "\n".join(texts)
     return base
+
+
+def norm_of(values: list[float]) -> float:
+    return math.sqrt(math.fsum(value * value for value in values))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -146,23 +123,19 @@ def test_the_parts_of_all_ranks_make_up_each_parameter(folder: Path, kind: str, 
         updated = [weight - 0.1 * gradient for weight, gradient in zip(weights[name], reduced)]
         right = {"param_origin": weights[name], "param_updated": updated, "grad_reduced": reduced}[what]
         tolerance = {"rel": 0.05, "abs": 0.01} if kind == "fsdp2-bf16" else {"rel": 1e-5, "abs": 1e-7}
-        assert math.sqrt(square) == pytest.approx(norm(right), **tolerance), name
+        assert math.sqrt(square) == pytest.approx(norm_of(right), **tolerance), name
 
 
-def test_it_is_said_which_rows_are_of_a_shard(folder: Path) -> None:
-    said = [(folder / f"rank{rank}.log").read_text().count("cover this rank's shard") for rank in range(RANKS)]
-    assert said == [4 * len(KINDS), 0]
-
-
-def norm(values: list[float]) -> float:
-    return math.sqrt(math.fsum(value * value for value in values))
+def test_a_line_lists_the_rows_that_are_of_a_shard(folder: Path) -> None:
+    counts = [(folder / f"rank{rank}.log").read_text().count("cover this rank's shard") for rank in range(RANKS)]
+    assert counts == [4 * len(KINDS), 0]
 
 
 def check(row: dict[str, str], expected: dict[str, list[float]], kind: str) -> None:
     name = row["name"]
     assert json.loads(row["shape"]) == SHAPES[name]
     tolerance = {"rel": 0.05, "abs": 0.01} if kind == "fsdp2-bf16" else {"rel": 1e-5, "abs": 1e-8}
-    assert float(row["norm"]) == pytest.approx(norm(expected[name]), **tolerance)
+    assert float(row["norm"]) == pytest.approx(norm_of(expected[name]), **tolerance)
 
 
 @pytest.mark.parametrize("kind", KINDS)

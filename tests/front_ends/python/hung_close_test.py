@@ -16,7 +16,7 @@ HANGING_FILE = BUILD / "lib/libstepwatch_hanging_file.so"
 
 pytestmark = pytest.mark.skipif(not HANGING_FILE.exists(), reason=f"{HANGING_FILE} is not built")
 
-EDIT = '{"dynamic_on": "a value that is refused, and told"}'
+EDIT = '{"dynamic_on": "a value that is refused"}'
 JOB = """
 import gc, os, pathlib, sys, time, torch
 sys.path.insert(0, {tests!r})
@@ -33,7 +33,7 @@ def wait_until(what, holds, in_a_row=1):
     raise SystemExit("waited a minute until " + what)
 
 def waits_in(thread):
-    "Return the number of the system call in which a thread sleeps, or what is said of one that runs or has ended."
+    "Return the number of the system call in which a thread sleeps, or another word for one that runs or has ended."
     try:
         return pathlib.Path(f"/proc/self/task/{{thread}}/syscall").read_text().split()[0]
     except OSError:
@@ -67,7 +67,7 @@ print("survived")
 """
 
 
-def test_events_that_come_after_a_hung_close_find_the_one_who_prints_them(tmp_path: Path) -> None:
+def test_events_that_come_after_a_hung_close_find_the_object_that_prints_them(tmp_path: Path) -> None:
     config = write_config(tmp_path / "config.json", dynamic_on=False, wg_distribution=True)
     done = subprocess.run(
         [sys.executable, "-c", JOB.format(tests=str(Path(__file__).parent), edit=EDIT)],
@@ -77,7 +77,7 @@ def test_events_that_come_after_a_hung_close_find_the_one_who_prints_them(tmp_pa
             "HANGING_FILE": str(config),
             "HANGING_BYTES": str(len(EDIT)),
             "LD_PRELOAD": str(HANGING_FILE),
-            # What is freed is overwritten, so that a mutex in it looks locked.
+            # Freed memory is overwritten, so that a mutex in it looks locked.
             "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.perturb=1",
             "PYTHONMALLOC": "malloc",
         },

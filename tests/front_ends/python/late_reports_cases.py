@@ -1,15 +1,13 @@
-"""Numbers that are reported from a device: no wait for it, and each told of its own step when it has come."""
+"""Numbers that are reported from a device: no wait for it, and each belongs to its own step."""
 
 from __future__ import annotations
 
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import mlp, write_config
+from jobs import lines_of_job, sgd_job, watched
 from on_slow_device import DEVICE, forgotten, slow_device  # noqa: F401
 
 import stepwatch
@@ -17,32 +15,22 @@ import torch
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[stepwatch.Watch, torch.optim.Optimizer]]:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.125)
-    path = write_config(tmp_path / "config.json", targets={}, dynamic_on=False)
-    # The path of a socket has at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="sw") as sockets:
-        monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", sockets)
-        with stepwatch.watch(model, optimizer, config=path, dynamic=True, output_dir=tmp_path / "out") as monitor:
-            yield monitor, optimizer
+def job(tmp_path: Path, runtime: Path) -> Iterator[tuple[stepwatch.Watch, torch.optim.Optimizer]]:
+    model, optimizer = sgd_job(lr=0.125)
+    with watched(tmp_path, model, optimizer, dynamic=True, dynamic_on=False, targets={}) as monitor:
+        yield monitor, optimizer
 
 
 def losses() -> dict[int, Any]:
-    deadline = time.monotonic() + 20
-    while not stepwatch.jobs():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    (found,) = stepwatch.jobs()
-    lines = found.beats()["beats"]
-    return {line["beat"]["step"]: line["beat"]["loss"] for line in lines if "loss" in line.get("beat", {})}
+    beats = [line["beat"] for line in lines_of_job() if "beat" in line]
+    return {beat["step"]: beat["loss"] for beat in beats if "loss" in beat}
 
 
 def on_device(value: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.tensor(value, dtype=dtype).to(slow_device.NAME)
 
 
-def test_no_report_waits_for_the_device_and_each_number_is_told_of_its_step(
+def test_no_report_waits_for_the_device_and_each_number_belongs_to_its_step(
     job: tuple[stepwatch.Watch, torch.optim.Optimizer],
 ) -> None:
     _, optimizer = job

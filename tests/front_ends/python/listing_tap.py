@@ -24,10 +24,10 @@ class Tap(CommunicationTap):
 
     def __init__(self, **options: Any) -> None:
         self.seen: list[tuple[str, str, int, list[float]]] = []
-        self.told: list[tuple[str, str]] = []
+        self.failures: list[tuple[str, str]] = []
         self.on = True
         options = {"collecting": lambda: self.on, **options}
-        super().__init__(self.take, lambda *what: self.told.append(what), **options)
+        super().__init__(self.take, lambda *what: self.failures.append(what), **options)
 
     def take(self, operator: int, is_post: bool, position: int, tensor: torch.Tensor) -> None:
         self.seen.append((self.operators[operator], "post" if is_post else "pre", position, tensor.tolist()))
@@ -48,7 +48,7 @@ def tapped(**options: Any) -> Iterator[Tap]:
     finally:
         tap.remove()
     assert in_place() == before
-    assert tap.told == []
+    assert tap.failures == []
 
 
 def ones(count: int = 2) -> torch.Tensor:

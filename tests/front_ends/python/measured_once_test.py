@@ -5,12 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from jobs import rows, sgd_job, value, watched
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import rows, value, write_config
-
-import stepwatch
 import torch
 
 LARGE = 128  # a square of it is more than what is worth remembering
@@ -30,12 +26,10 @@ class Between(torch.nn.Module):
 
 
 def means(tmp_path: Path, on_the_way: object, **config: object) -> tuple[float, float]:
-    """Return what the rows say of the first module's output and of the second's input."""
+    """Return the means in the rows of the first module's output and of the second's input."""
     torch.manual_seed(1)
-    model = Between(on_the_way)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = write_config(tmp_path / "config.json", xy_distribution=True, **config)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+    model, optimizer = sgd_job(Between(on_the_way))
+    with watched(tmp_path, model, optimizer, xy_distribution=True, **config):
         model(torch.randn(LARGE, LARGE)).sum().backward()
         optimizer.step()
     table = rows(tmp_path, "actv")
@@ -72,10 +66,8 @@ class Freed(torch.nn.Module):
 
 
 def test_another_tensor_in_the_same_memory_is_read_again(tmp_path: Path) -> None:
-    model = Freed()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = write_config(tmp_path / "config.json", xy_distribution=True, forward_only=True)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+    model, optimizer = sgd_job(Freed())
+    with watched(tmp_path, model, optimizer, xy_distribution=True, forward_only=True):
         model(torch.ones(2)).sum().backward()
         optimizer.step()
     table = {row["name"]: float(row["mean"]) for row in rows(tmp_path, "actv")}

@@ -7,19 +7,16 @@ import types
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
 import megatron_shapes as shapes
-from jobs import mlp, rows, value, write_config
+import pytest
+from jobs import PARAMETERS, WG, mlp, names, norms, rows, same_tensors, steps_of, value, watched
 
 import stepwatch
 import torch
 from stepwatch.distributed import ranks
 from stepwatch.frameworks.table import adapter_of
 
-PARAMETERS = 6
+PARAMETERS_OF_MLP = 6
 LAST = "3.bias"
 
 
@@ -74,43 +71,31 @@ class Training:
         return float(loss.detach())
 
 
-def watched(tmp_path: Path, model: Any, optimizer: Any, **config: Any) -> stepwatch.Watch:
-    everything = {"wg_distribution": True, "mv_distribution": True, "param_distribution": True, **config}
-    path = write_config(tmp_path / "config.json", **everything)
-    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, grad_acc_steps=2)
+def watching(tmp_path: Path, model: Any, optimizer: Any, **config: Any) -> stepwatch.Watch:
+    return watched(tmp_path, model, optimizer, grad_acc_steps=2, **PARAMETERS, **config)
 
 
 @pytest.mark.parametrize("overlaps", [False, True])
 @pytest.mark.parametrize("hands_in", ["wrapper", "inside"])
-def test_gradients_are_those_before_and_after_the_reduction(tmp_path: Path, overlaps: bool, hands_in: str) -> None:
+def test_gradients_are_those_before_and_after_the_reduction_also_if_they_are_infinite(
+    tmp_path: Path, overlaps: bool, hands_in: str
+) -> None:
     model = shapes.DistributedDataParallel(mlp(), overlaps)
-    optimizer = shapes.FP32Optimizer(adam(model))
-    training = Training(model, optimizer)
-    handed, prefix = (model, "module.") if hands_in == "wrapper" else (model.module, "")
-    with watched(tmp_path, handed, optimizer, monitor_mbs_grad=True) as monitor:
-        training.run(3)
-        assert monitor.status()["step"] == 3
-    for (step, micro), right in training.unreduced.items():
-        found = [row for row in rows(tmp_path, "grad_unreduced", step) if int(row["micro_step"]) == micro]
-        assert len(found) == PARAMETERS
-        for name, norm in right.items():
-            assert value(found, prefix + name, "norm") == pytest.approx(norm), (step, micro, name)
-    for step, right in training.reduced.items():
-        for name, norm in right.items():
-            assert value(rows(tmp_path, "grad_reduced", step), prefix + name, "norm") == pytest.approx(norm)
-    assert len(rows(tmp_path, "exp_avg", 2)) == len(rows(tmp_path, "param_updated", 2)) == PARAMETERS
-
-
-def test_the_whole_gradient_is_read_where_micro_batches_are_not_told_apart(tmp_path: Path) -> None:
-    model = shapes.DistributedDataParallel(mlp(), True)
     training = Training(model, shapes.FP32Optimizer(adam(model)))
-    with watched(tmp_path, model, training.optimizer):
-        training.run(2)
-    for step in range(2):
-        found = rows(tmp_path, "grad_unreduced", step)
-        assert len(found) == PARAMETERS
-        for name, norm in training.unreduced[step, 1].items():
-            assert value(found, "module." + name, "norm") == pytest.approx(norm)
+    handed, prefix = (model, "module.") if hands_in == "wrapper" else (model.module, "")
+    with watching(tmp_path, handed, training.optimizer, monitor_mbs_grad=True) as monitor:
+        training.run(4, overflows=2)
+        assert monitor.status()["step"] == 4
+    for (step, micro), right in training.unreduced.items():
+        assert norms(tmp_path, "grad_unreduced", step, micro) == pytest.approx(prefixed(prefix, right)), (step, micro)
+    for step, right in training.reduced.items():
+        assert norms(tmp_path, "grad_reduced", step) == pytest.approx(prefixed(prefix, right))
+    assert steps_of(tmp_path, "param_updated") == [0, 1, 3]
+    assert len(rows(tmp_path, "exp_avg", 3)) == len(rows(tmp_path, "param_updated", 3)) == PARAMETERS_OF_MLP
+
+
+def prefixed(prefix: str, right: dict[str, float]) -> dict[str, float]:
+    return {prefix + name: each for name, each in right.items()}
 
 
 @pytest.mark.parametrize("each", [False, True], ids=["a step", "a micro-batch"])
@@ -118,7 +103,7 @@ def test_a_gradient_that_no_hook_adds_up_is_read_when_its_bucket_is_reduced(tmp_
     model = shapes.DistributedDataParallel(mlp())
     training = Training(model, shapes.FP32Optimizer(adam(model)), micro_batches=1)
     delayed = model.module[3].bias
-    with watched(tmp_path, model, training.optimizer, monitor_mbs_grad=each):
+    with watching(tmp_path, model, training.optimizer, monitor_mbs_grad=each):
         model.module[3].bias = None  # so that nothing is accumulated
         model.group.add_delayed = lambda: delayed.main_grad.fill_(3.0)
         training.run(1)
@@ -127,19 +112,17 @@ def test_a_gradient_that_no_hook_adds_up_is_read_when_its_bucket_is_reduced(tmp_
 
 
 @pytest.mark.parametrize("overlaps", [False, True])
-@pytest.mark.parametrize("micro_batches", [1, 3])
-def test_a_step_of_other_than_the_announced_micro_batches_has_its_whole_gradient(
+@pytest.mark.parametrize("micro_batches", [1, 2, 3])
+def test_a_step_has_its_whole_gradient_whether_or_not_it_has_the_announced_micro_batches(
     tmp_path: Path, overlaps: bool, micro_batches: int
 ) -> None:
     model = shapes.DistributedDataParallel(mlp(), overlaps)
     training = Training(model, shapes.FP32Optimizer(adam(model)), micro_batches)
-    with watched(tmp_path, model, training.optimizer):
+    with watching(tmp_path, model, training.optimizer):
         training.run(2)
     for step in range(2):
-        found = rows(tmp_path, "grad_unreduced", step)
-        assert len(found) == PARAMETERS
-        for name, norm in training.unreduced[step, micro_batches - 1].items():
-            assert value(found, "module." + name, "norm") == pytest.approx(norm)
+        right = prefixed("module.", training.unreduced[step, micro_batches - 1])
+        assert norms(tmp_path, "grad_unreduced", step) == pytest.approx(right)
 
 
 def test_moments_of_copies_in_fp32_are_those_of_the_parameters(tmp_path: Path) -> None:
@@ -147,7 +130,7 @@ def test_moments_of_copies_in_fp32_are_those_of_the_parameters(tmp_path: Path) -
     inner = adam(model)
     optimizer = shapes.ChainedOptimizer([shapes.Float16OptimizerWithFloat16Params(inner)])
     training = Training(model, optimizer)
-    with watched(tmp_path, model, optimizer):
+    with watching(tmp_path, model, optimizer):
         training.run(2)
         copies = optimizer.chained_optimizers[0].fp32_from_float16_groups[0]
         right = [float(inner.state[copy]["exp_avg_sq"].double().norm()) for copy in copies]
@@ -164,7 +147,7 @@ def test_a_distributed_optimizer_gives_rows_of_this_ranks_parts(
     inner = adam(model)
     optimizer = shapes.ChainedOptimizer([shapes.DistributedOptimizer(inner, overlaps)])
     training = Training(model, optimizer)
-    with watched(tmp_path, model, optimizer):
+    with watching(tmp_path, model, optimizer):
         training.run(3)
         parts = dict(zip(training.names, optimizer.chained_optimizers[0].shard_fp32_groups[0]))
         gradient = model.module[0].weight.main_grad.view(-1)[:16]
@@ -172,20 +155,20 @@ def test_a_distributed_optimizer_gives_rows_of_this_ranks_parts(
         part = float(parts["0.weight"].double().norm())
     assert LAST not in parts
     for kind in ("exp_avg", "exp_avg_sq"):
-        assert {row["name"] for row in rows(tmp_path, kind, 2)} == {"module." + name for name in parts}
+        assert names(tmp_path, kind, 2) == {"module." + name for name in parts}
     found = rows(tmp_path, "grad_reduced", 2)
     assert {row["name"] for row in found} == {"module." + name for name in parts}
     assert value(found, "module.0.weight", "norm") == pytest.approx(reduced)
     weights = rows(tmp_path, "param_updated", 2)
     if overlaps:  # the other parts come with the next forward pass
         assert value(weights, "module.0.weight", "norm") == pytest.approx(part)
-        assert len(weights) == PARAMETERS - 1
+        assert len(weights) == PARAMETERS_OF_MLP - 1
     else:
         assert value(weights, "module.0.weight", "norm") == pytest.approx(float(model.module[0].weight.double().norm()))
-        assert len(weights) == PARAMETERS
-    told = capfd.readouterr().out
-    assert "has no rows" not in told and "keeps no exp_avg" not in told
-    assert told.count("cover the part that this rank updates") == 1
+        assert len(weights) == PARAMETERS_OF_MLP
+    printed = capfd.readouterr().out
+    assert "has no rows" not in printed and "keeps no exp_avg" not in printed
+    assert printed.count("cover the part that this rank updates") == 1
 
 
 def test_a_layer_wise_optimizer_has_moments_where_its_rank_updates(
@@ -195,21 +178,11 @@ def test_a_layer_wise_optimizer_has_moments_where_its_rank_updates(
     own, others = list(model.module[0].parameters()), list(model.parameters())[2:]
     inner = torch.optim.Adam(own, lr=0.1)
     training = Training(model, shapes.LayerWiseDistributedOptimizer([shapes.FP32Optimizer(inner)], others))
-    with watched(tmp_path, model, training.optimizer):
+    with watching(tmp_path, model, training.optimizer):
         training.run(3)
-    assert {row["name"] for row in rows(tmp_path, "exp_avg", 2)} == {"module.0.weight", "module.0.bias"}
-    assert len(rows(tmp_path, "grad_reduced", 2)) == len(rows(tmp_path, "param_updated", 2)) == PARAMETERS
+    assert names(tmp_path, "exp_avg", 2) == {"module.0.weight", "module.0.bias"}
+    assert len(rows(tmp_path, "grad_reduced", 2)) == len(rows(tmp_path, "param_updated", 2)) == PARAMETERS_OF_MLP
     assert "keeps no exp_avg" not in capfd.readouterr().out
-
-
-def test_a_step_that_found_infinite_gradients_is_a_step_with_these_gradients(tmp_path: Path) -> None:
-    model = shapes.DistributedDataParallel(mlp())
-    training = Training(model, shapes.FP32Optimizer(adam(model)))
-    with watched(tmp_path, model, training.optimizer) as monitor:
-        training.run(4, overflows=2)
-        assert monitor.status()["step"] == 4
-    assert sorted({int(row["step"]) for row in rows(tmp_path, "grad_reduced")}) == [0, 1, 2, 3]
-    assert sorted({int(row["step"]) for row in rows(tmp_path, "param_updated")}) == [0, 1, 3]
 
 
 @pytest.mark.parametrize("overlaps", [False, True])
@@ -221,14 +194,13 @@ def test_training_keeps_its_bits_and_megatron_its_functions(tmp_path: Path, over
         model = shapes.DistributedDataParallel(mlp(), overlaps)
         training = Training(model, shapes.FP32Optimizer(adam(model)))
         if watches:
-            with watched(tmp_path, model, training.optimizer):
+            with watching(tmp_path, model, training.optimizer):
                 training.run(3)
         else:
             training.run(3)
         trained.append((training.losses, [each.detach().clone() for each in model.parameters()]))
     (bare, weights), (watched_losses, watched_weights) = trained
-    assert bare == watched_losses
-    assert all(torch.equal(one, other) for one, other in zip(weights, watched_weights))
+    assert bare == watched_losses and same_tensors(weights, watched_weights)
     assert all(vars(group)[name] is each for name, each in before.items())
 
 
@@ -247,7 +219,7 @@ def test_a_stub_in_a_chain_is_left_out() -> None:
     stub.is_stub_optimizer = True  # type: ignore[attr-defined]
     model = shapes.DistributedDataParallel(mlp())
     adapter = adapter_of(shapes.ChainedOptimizer([stub, shapes.FP32Optimizer(adam(model))]))
-    assert sum(len(group["params"]) for group in adapter.groups()) == PARAMETERS
+    assert sum(len(group["params"]) for group in adapter.groups()) == PARAMETERS_OF_MLP
 
 
 @pytest.mark.parametrize("handed", ["a part of the chain", "torch's"])
@@ -256,12 +228,12 @@ def test_an_optimizer_inside_is_followed_by_the_steps_of_the_chain(tmp_path: Pat
     inner = adam(model)
     part = shapes.DistributedOptimizer(inner)
     training = Training(model, shapes.ChainedOptimizer([part, shapes.DistributedOptimizer(none_of(model))]))
-    with watched(tmp_path, model, part if handed == "a part of the chain" else inner) as monitor:
+    with watching(tmp_path, model, part if handed == "a part of the chain" else inner) as monitor:
         training.run(3, overflows=1)
         assert monitor.status()["step"] == 3
-    assert {row["name"] for row in rows(tmp_path, "exp_avg", 2)} == {"module." + name for name in training.names[:-1]}
-    assert sorted({int(row["step"]) for row in rows(tmp_path, "param_updated")}) == [0, 2]
-    assert "module." + LAST not in {row["name"] for row in rows(tmp_path, "grad_reduced", 2)}
+    assert names(tmp_path, "exp_avg", 2) == {"module." + name for name in training.names[:-1]}
+    assert steps_of(tmp_path, "param_updated") == [0, 2]
+    assert "module." + LAST not in names(tmp_path, "grad_reduced", 2)
 
 
 def none_of(model: torch.nn.Module) -> torch.optim.Optimizer:
@@ -274,21 +246,21 @@ def test_a_rank_without_any_part_has_no_reduced_gradients(tmp_path: Path) -> Non
     optimizer = shapes.DistributedOptimizer(inner)
     optimizer.leave_all_to_others()
     training = Training(model, optimizer)
-    with watched(tmp_path, model, optimizer):
+    with watching(tmp_path, model, optimizer):
         training.run(2)
     assert rows(tmp_path, "grad_reduced") == []
-    assert len(rows(tmp_path, "grad_unreduced", 1)) == len(rows(tmp_path, "param_origin", 1)) == PARAMETERS
+    assert len(rows(tmp_path, "grad_unreduced", 1)) == len(rows(tmp_path, "param_origin", 1)) == PARAMETERS_OF_MLP
 
 
 def test_gradients_that_are_in_no_buffer_are_seen_by_hooks_on_the_parameters(tmp_path: Path) -> None:
     model = mlp()
     optimizer = shapes.FP32Optimizer(adam(model))
     optimizer.take_gradients = optimizer.give_weights = lambda: None  # type: ignore[method-assign]
-    with watched(tmp_path, model, optimizer):
+    with watching(tmp_path, model, optimizer):
         for _ in range(2):
             model(torch.ones(5, 4)).pow(2).mean().backward()
             optimizer.step()
-    assert len(rows(tmp_path, "grad_unreduced", 1)) == len(rows(tmp_path, "grad_reduced", 1)) == PARAMETERS
+    assert len(rows(tmp_path, "grad_unreduced", 1)) == len(rows(tmp_path, "grad_reduced", 1)) == PARAMETERS_OF_MLP
 
 
 def test_moments_of_few_bits_are_read_without_their_scale(tmp_path: Path) -> None:
@@ -296,7 +268,7 @@ def test_moments_of_few_bits_are_read_without_their_scale(tmp_path: Path) -> Non
     inner: Any = adam(model)
     inner.get_unscaled_state = lambda parameter, name: inner.state[parameter][name] * 8
     training = Training(model, shapes.FP32Optimizer(inner))
-    with watched(tmp_path, model, training.optimizer):
+    with watching(tmp_path, model, training.optimizer):
         training.run(1)
         right = 8 * float(inner.state[model.module[0].weight]["exp_avg"].double().norm())
         training.run(1)
@@ -313,9 +285,8 @@ def test_a_rank_that_is_not_the_first_writes_the_reduced_gradients_that_others_h
         model.module[0].weight.allreduce = False
     inner = adam(model)
     optimizer = shapes.DistributedOptimizer(inner) if kind == "in parts" else shapes.FP32Optimizer(inner)
-    path = write_config(tmp_path / "config.json", wg_distribution=True)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, dp_group=object()):
+    with watched(tmp_path, model, optimizer, dp_group=object(), **WG):
         Training(model, optimizer).run(1)
-    written = {"whole": 0, "in parts": PARAMETERS - 1, "of experts": 1}
+    written = {"whole": 0, "in parts": PARAMETERS_OF_MLP - 1, "of experts": 1}
     assert len(rows(tmp_path, "grad_reduced", 0)) == written[kind]
-    assert len(rows(tmp_path, "grad_unreduced", 0)) == PARAMETERS
+    assert len(rows(tmp_path, "grad_unreduced", 0)) == PARAMETERS_OF_MLP

@@ -1,4 +1,4 @@
-"""A kind of rows that a plan asks for and nobody gets is told once; what is as it should be is not told."""
+"""A kind of rows that a plan selects and that never comes is reported once, and no other kind."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import TENSORS, adam_job, mlp, rows, sgd_job, train, train_scaled, watched
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, write_config
-
-import stepwatch
 import torch
-
-EVERYTHING = {"wg_distribution": True, "mv_distribution": True, "param_distribution": True, "xy_distribution": True}
 
 
 def run(tmp_path: Path, model: torch.nn.Module, optimizer: Any, steps: int = 4, **config: Any) -> None:
-    path = write_config(tmp_path / "config.json", **{**EVERYTHING, **config})
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+    with watched(tmp_path, model, optimizer, **{**TENSORS, **config}):
         train(model, optimizer, steps)
 
 
-def test_nothing_is_told_where_nothing_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_line_is_printed_if_no_rows_are_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = mlp()
     unused = torch.nn.Linear(3, 3)
     model[0].unused = unused  # never called, and without gradients
@@ -54,18 +47,18 @@ class TakesGradients:
         self.inner.zero_grad()
 
 
-def test_kinds_that_give_nothing_are_told_with_count_class_and_remedy(
+def test_kinds_without_rows_are_reported_with_count_class_and_remedy(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model = mlp()
     run(tmp_path, model, TakesGradients(model))
-    told = capfd.readouterr().out
+    printed = capfd.readouterr().out
     assert rows(tmp_path, "grad_reduced") == rows(tmp_path, "exp_avg") == []
     assert len(rows(tmp_path, "param_updated")) == 4 * 6
-    assert told.count("grad_reduced has no rows for 6 of 6 parameters (0.weight is one) under TakesGradients") == 1
-    assert told.count("TakesGradients keeps no exp_avg and exp_avg_sq for 6 parameters") == 1
-    assert told.count("pass the monitor the optimizer that holds the parameters of the model itself") >= 2
-    assert "param_" not in "".join(line for line in told.splitlines() if "no rows" in line)
+    assert printed.count("grad_reduced has no rows for 6 of 6 parameters (0.weight is one) under TakesGradients") == 1
+    assert printed.count("TakesGradients keeps no exp_avg and exp_avg_sq for 6 parameters") == 1
+    assert printed.count("pass the monitor the optimizer that holds the parameters of the model itself") >= 2
+    assert "param_" not in "".join(line for line in printed.splitlines() if "no rows" in line)
 
 
 class OfOneMoment(torch.optim.Optimizer):
@@ -85,19 +78,19 @@ class OfOneMoment(torch.optim.Optimizer):
 
 
 @pytest.mark.parametrize(("kept", "missing"), [("exp_avg", "exp_avg_sq"), ("exp_avg_sq", "exp_avg")])
-def test_a_moment_that_an_optimizer_does_not_keep_beside_the_other_is_told_once(
+def test_a_moment_that_an_optimizer_does_not_keep_beside_the_other_is_reported_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], kept: str, missing: str
 ) -> None:
     model = mlp()
     run(tmp_path, model, OfOneMoment(model.parameters(), kept))
-    told = capfd.readouterr().out
+    printed = capfd.readouterr().out
     assert len(rows(tmp_path, kept)) == 3 * 6 and rows(tmp_path, missing) == []
-    assert told.count(f"OfOneMoment keeps {kept} and no {missing} for 6 parameters") == 1
-    assert told.count("no rows") == 1
+    assert printed.count(f"OfOneMoment keeps {kept} and no {missing} for 6 parameters") == 1
+    assert printed.count("no rows") == 1
 
 
 @pytest.mark.parametrize("trains", [True, False])
-def test_steps_that_nobody_sees_are_told_if_weights_have_changed(
+def test_steps_that_no_hook_sees_are_reported_if_weights_have_changed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], trains: bool
 ) -> None:
     model = mlp()
@@ -108,8 +101,7 @@ def test_steps_that_nobody_sees_are_told_if_weights_have_changed(
             for parameter in model.parameters():
                 parameter.sub_(parameter.grad, alpha=0.1)
 
-    path = write_config(tmp_path / "config.json", **EVERYTHING)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+    with watched(tmp_path, model, optimizer, **TENSORS):
         optimizer.step = fused  # type: ignore[method-assign]
         if trains:
             train(model, optimizer, 3)
@@ -119,71 +111,55 @@ def test_steps_that_nobody_sees_are_told_if_weights_have_changed(
 def test_some_parameters_whose_gradients_are_gone_are_counted(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = mlp()
-
-    class TakesOne(torch.optim.SGD):
-        pass
-
-    optimizer = TakesOne(model.parameters(), lr=0.1)
-    path = write_config(tmp_path / "config.json", wg_distribution=True)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+    model, optimizer = sgd_job()
+    with watched(tmp_path, model, optimizer, wg_distribution=True):
         for _ in range(3):
             model(torch.ones(2, 4)).sum().backward()
             model[3].bias.grad = None
             optimizer.step()
             optimizer.zero_grad()
-    told = capfd.readouterr().out
-    assert told.count("grad_reduced has no rows for 1 of 6 parameters (3.bias is one) under TakesOne") == 1
-    assert "grad_unreduced has no rows" not in told
+    printed = capfd.readouterr().out
+    assert printed.count("grad_reduced has no rows for 1 of 6 parameters (3.bias is one) under SGD") == 1
+    assert "grad_unreduced has no rows" not in printed
 
 
-def test_steps_that_a_scaler_skips_at_the_begin_tell_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.Adam(model.parameters())
-    scaler = torch.amp.GradScaler("cpu")
-    path = write_config(tmp_path / "config.json", **EVERYTHING)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
-        for step in range(6):
-            loss = model(torch.ones(3, 4)).mean() * (float("inf") if step < 3 else 1.0)
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
+def test_steps_that_a_scaler_skips_at_the_begin_are_not_reported(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    model, optimizer = adam_job(torch.nn.Linear(4, 2))
+    with watched(tmp_path, model, optimizer, **TENSORS):
+        train_scaled(model, optimizer, 6, skipped=range(3))
     assert "no rows" not in capfd.readouterr().out
 
 
 def test_a_branch_that_is_first_taken_in_the_second_step_is_not_missing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)])
-    optimizer = torch.optim.Adam(model.parameters())
-    path = write_config(tmp_path / "config.json", mv_distribution=True)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
-        for step in range(3):
-            model[0](torch.ones(2, 4)).sum().backward()
-            if step > 0:
-                model[1](torch.ones(2, 4)).sum().backward()
+    model, optimizer = adam_job(torch.nn.ModuleList([torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)]))
+    with watched(tmp_path, model, optimizer, mv_distribution=True):
+        for step in range(4):
+            model[step % 2](torch.ones(2, 4)).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
     assert "keeps no" not in capfd.readouterr().out
+    assert [len(rows(tmp_path, "exp_avg", step)) for step in range(4)] == [0, 2, 4, 4]
 
 
-def test_a_model_that_nobody_calls_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_is_never_called_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     trained, other = mlp(), mlp()
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
-    path = write_config(tmp_path / "config.json", xy_distribution=True)
-    with stepwatch.watch(other, optimizer, path, dynamic=False, output_dir=tmp_path):
+    with watched(tmp_path, other, optimizer, xy_distribution=True):
         train(trained, optimizer, 4)
     assert capfd.readouterr().out.count("none of 5 selected modules of Sequential was called by torch") == 1
 
 
-def test_weights_without_an_element_here_are_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    model = torch.nn.ParameterList([torch.nn.Parameter(torch.empty(0)), torch.nn.Parameter(torch.empty(0))])
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = write_config(tmp_path / "config.json", param_distribution=True)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+def test_weights_without_an_element_here_are_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    model, optimizer = sgd_job(
+        torch.nn.ParameterList([torch.nn.Parameter(torch.empty(0)), torch.nn.Parameter(torch.empty(0))])
+    )
+    with watched(tmp_path, model, optimizer, param_distribution=True):
         for _ in range(3):
             optimizer.step()
-    told = capfd.readouterr().out
-    assert told.count("param_origin has no rows for 2 of 2 parameters") == 1
-    assert "the parameters have no element in this process" in told
+    printed = capfd.readouterr().out
+    assert printed.count("param_origin has no rows for 2 of 2 parameters") == 1
+    assert "the parameters have no element in this process" in printed

@@ -14,10 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, watched, write_config
+from jobs import mlp, rows, sgd_job, train, watched, write_config
 
 import python_programs
 import stepwatch
@@ -85,7 +82,7 @@ import torch
 model = torch.load(sys.argv[1], weights_only=False)
 with model.evaluation:
     model(torch.ones(2, 4)).sum().backward()
-model.told(loss=1.0)
+model.report(loss=1.0)
 model.monitor.reporter.checkpoint()
 model.monitor.close()
 """
@@ -169,7 +166,7 @@ def _close(kept: dict[type, Any]) -> None:
     kept[stepwatch.Watch].close()
 
 
-# Each begins to watch: a copied TrainerMon does, a copied Watch tells that it cannot, one that is closed raises.
+# Each begins to watch: a copied TrainerMon does, a copied Watch reports that it cannot, one that is closed raises.
 BEGIN = frozenset(["attach", "set_monitor", "monitor_gnorm_with_ad"])
 
 
@@ -188,8 +185,7 @@ def test_no_public_class_is_forgotten_here(tmp_path: Path, monkeypatch: pytest.M
 def test_a_copy_does_nothing_and_the_original_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], way: str
 ) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     kept = _of_every_class(tmp_path, monkeypatch, model, optimizer)
     train(model, optimizer, 1)
     copies = {kind: COPIED[way](each) for kind, each in kept.items()}
@@ -202,9 +198,9 @@ def test_a_copy_does_nothing_and_the_original_goes_on(
         assert entered is copies[stepwatch.Watch]
     train(model, optimizer, 2)
     assert kept[stepwatch.Watch].status()["step"] == 3
-    kept[stepwatch.Watch].reporter.tell_once("text", "which a copy was to tell as well")
+    kept[stepwatch.Watch].reporter.tell_once("text", "printed by a copy as well")
     _close(kept)
-    assert "which a copy was to tell as well" in capfd.readouterr().out
+    assert "printed by a copy as well" in capfd.readouterr().out
     for base in (tmp_path, tmp_path / "of_trainer_mon"):
         assert [row["step"] for row in rows(base, "grad_reduced") if row["name"] == "0.weight"] == ["0", "1", "2"]
 
@@ -269,7 +265,7 @@ def _fit(model: Any, optimizer: Any, steps: int) -> None:
     for _ in range(steps):
         loss = model(torch.ones(2, 4)).pow(2).mean()
         loss.backward()
-        model.told(loss=loss)
+        model.report(loss=loss)
         model.monitor.reporter.checkpoint()
         with model.evaluation:
             model.monitor.begin_micro_batch()
@@ -283,7 +279,7 @@ def _keeping(tmp_path: Path, dynamic: bool) -> tuple[Any, Any]:
     optimizer = torch.optim.AdamW(model.parameters())
     config = write_config(tmp_path / "config.json", dynamic_on=True, xy_distribution=True, wg_distribution=True)
     model.monitor = stepwatch.watch(model, optimizer, config, dynamic=dynamic, output_dir=tmp_path)
-    model.told = model.monitor.report
+    model.report = model.monitor.report
     model.evaluation = stepwatch.phase("eval")
     model.monitor.refresh()
     _fit(model, optimizer, 3)

@@ -1,4 +1,4 @@
-"""What scripts written for msProbe import besides TrainerMon: checks, helpers, context classes."""
+"""Names that scripts written for msProbe import besides TrainerMon: checks, helpers, context classes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, train, write_config
+from jobs import sgd_job, train, write_config
 
 import stepwatch
 import torch
@@ -119,8 +116,7 @@ def test_the_weight_of_a_layer_is_named() -> None:
 
 def test_a_file_of_a_run_that_goes_on_converts_and_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(tmp_path / "out"))
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     config = write_config(tmp_path / "config.json", wg_distribution=True, step_count_per_record=3)
     monitor = TrainerMon(config)
     monitor.set_monitor(model, optimizer)

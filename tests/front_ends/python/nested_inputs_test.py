@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import rows, write_config
+from jobs import rows, sgd_job, watched
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-import stepwatch
 import torch
 
 
@@ -44,11 +40,9 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_tensor_inside_has_the_row_of_its_gradient(tmp_path: Path, form: str) -> None:
-    model = torch.nn.ModuleDict({"linear": torch.nn.Linear(3, 3), "adds": Adds()})
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    config = write_config(tmp_path / "config.json", xy_distribution=True)
+    model, optimizer = sgd_job(torch.nn.ModuleDict({"linear": torch.nn.Linear(3, 3), "adds": Adds()}), lr=0.01)
     expected = []
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+    with watched(tmp_path, model, optimizer, xy_distribution=True):
         for step in range(12):
             tensors = [model["linear"](torch.full((2, 3), float(k + step + 1))) for k in range(3)]
             args, kwargs = FORMS[form](*tensors)
@@ -65,11 +59,11 @@ def test_each_tensor_inside_has_the_row_of_its_gradient(tmp_path: Path, form: st
 
 def test_a_packed_sequence_has_the_gradient_of_its_data(tmp_path: Path) -> None:
     torch.manual_seed(8)
-    model = torch.nn.ModuleDict({"linear": torch.nn.Linear(3, 3), "gru": torch.nn.GRU(3, 4, batch_first=True)})
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    config = write_config(tmp_path / "config.json", xy_distribution=True)
+    model, optimizer = sgd_job(
+        torch.nn.ModuleDict({"linear": torch.nn.Linear(3, 3), "gru": torch.nn.GRU(3, 4, batch_first=True)}), lr=0.01
+    )
     expected = []
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+    with watched(tmp_path, model, optimizer, xy_distribution=True):
         for _ in range(12):
             packed = pack_padded_sequence(
                 model["linear"](torch.randn(3, 6, 3)), torch.tensor([6, 4, 2]), batch_first=True
@@ -99,13 +93,11 @@ class CalledDirectly(torch.nn.Module):
 def test_modules_whose_forward_is_called_directly_are_reported_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = CalledDirectly()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    config = write_config(tmp_path / "config.json", xy_distribution=True)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+    model, optimizer = sgd_job(CalledDirectly(), lr=0.01)
+    with watched(tmp_path, model, optimizer, xy_distribution=True):
         for _ in range(12):
             model(torch.ones(2, 4)).sum().backward()
             optimizer.step()
-    told = capfd.readouterr().out
-    assert told.count("no rows for 1 modules that take part (head is one)") == 1
+    printed = capfd.readouterr().out
+    assert printed.count("no rows for 1 modules that take part (head is one)") == 1
     assert {row["name"] for row in rows(tmp_path, "actv", 3)} >= {"inner.output", ".output"}

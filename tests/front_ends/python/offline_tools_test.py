@@ -37,7 +37,7 @@ def test_csv2tb_refuses_a_range_that_ends_before_it_begins(base: Path, tmp_path:
     assert (tmp_path / "tb").exists()
 
 
-def test_csv2tb_converts_and_says_where(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv2tb_converts_and_prints_the_place(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     csv2tensorboard_by_step(
         base, "Dec03_00-00-00", "Dec04_00-00-00", 2, ["grad_reduced"], output_dirpath=tmp_path / "tb"
     )
@@ -110,7 +110,7 @@ def test_csv2db_takes_an_output_base_as_it_used_to(base: Path, tmp_path: Path) -
     assert len(rows(database)) == 3
 
 
-def test_nothing_to_import_is_false_and_a_failure_raises(base: Path, tmp_path: Path) -> None:
+def test_an_import_without_files_is_false_and_a_failure_raises(base: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert import_data(CSV2DBConfig({0: tmp_path / "empty"}, db_file=tmp_path / "x.db")) is False
     assert not (tmp_path / "x.db").exists()
@@ -199,7 +199,7 @@ def test_the_module_sorts_as_its_classes_do(tmp_path: Path) -> None:
         (["-d", "missing"], "the directory missing does not exist"),
     ],
 )
-def test_what_the_module_cannot_use_is_one_line_and_an_exit_code(
+def test_arguments_that_the_module_cannot_use_give_one_line_and_an_exit_code(
     tmp_path: Path, module: str, arguments: list[str], text: str
 ) -> None:
     command = [sys.executable, "-m", module, *arguments]

@@ -1,4 +1,4 @@
-"""What each file of cases on a device of our own begins with; without such devices its cases are skipped."""
+"""The beginning of each file of cases on a device of our own; without such devices its cases are skipped."""
 
 from __future__ import annotations
 

@@ -1,35 +1,20 @@
-"""What users hand over is looked through: proxies, containers, classes of frameworks and classes of nobody."""
+"""Adapters find the optimizers inside of the object that is passed: proxies, containers, known and unknown classes."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import PARAMETERS, mlp, norms, rows, steps_of, train, value, watched, weight_norms
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, value, write_config
-
-import stepwatch
 import torch
 from stepwatch.frameworks.optimizer_adapter import JoinedStates, OptimizerAdapter, parts_of
 from stepwatch.frameworks.table import adapter_of
 
-EVERYTHING = {"wg_distribution": True, "mv_distribution": True, "param_distribution": True}
 KINDS = ("grad_unreduced", "grad_reduced", "param_origin", "param_updated")
-
-
-def watched(tmp_path: Path, model: torch.nn.Module, optimizer: Any, **options: Any) -> stepwatch.Watch:
-    path = write_config(tmp_path / "config.json", **EVERYTHING)
-    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, **options)
-
-
-def steps_of(tmp_path: Path, kind: str) -> list[int]:
-    return sorted({int(row["step"]) for row in rows(tmp_path, kind)})
 
 
 def of_module(kind: type, module: str) -> Any:
@@ -87,7 +72,7 @@ of_module(AcceleratedOptimizer, "accelerate.optimizer")
 def test_a_proxy_that_is_called_in_every_micro_batch_steps_once_a_step(tmp_path: Path) -> None:
     model = mlp()
     proxy = AcceleratedOptimizer(torch.optim.Adam(model.parameters()))
-    with watched(tmp_path, model, proxy, grad_acc_steps=2) as monitor:
+    with watched(tmp_path, model, proxy, **PARAMETERS, grad_acc_steps=2) as monitor:
         for micro_step in range(6):
             proxy.sync_gradients = micro_step % 2 == 1
             model(torch.ones(2, 4)).sum().backward()
@@ -103,7 +88,7 @@ def test_a_proxy_with_a_scaler_loses_no_rows_and_skips_once(tmp_path: Path) -> N
     model = mlp()
     scaler = torch.amp.GradScaler("cpu")
     proxy = AcceleratedOptimizer(torch.optim.Adam(model.parameters()), scaler)
-    with watched(tmp_path, model, proxy) as monitor:
+    with watched(tmp_path, model, proxy, **PARAMETERS) as monitor:
         for step in range(5):
             loss = model(torch.ones(2, 4)).sum() * (float("inf") if step == 2 else 1.0)
             scaler.scale(loss).backward()
@@ -123,7 +108,7 @@ def test_a_proxy_whose_step_does_nothing_is_looked_through(tmp_path: Path) -> No
     model = mlp()
     inner = torch.optim.Adam(model.parameters())
     wrapper = DeepSpeedOptimizerWrapper(inner)
-    with watched(tmp_path, model, wrapper) as monitor:
+    with watched(tmp_path, model, wrapper, **PARAMETERS) as monitor:
         train(model, inner, 2, before_step=lambda step: wrapper.step())
         assert monitor.status()["step"] == 2
 
@@ -149,7 +134,7 @@ of_module(OptimizersContainer, "torchtitan.components.optimizer")
 def test_the_moments_of_a_container_are_those_of_its_optimizers(tmp_path: Path) -> None:
     model = mlp()
     container = OptimizersContainer([model[0], model[2], model[3]])
-    with watched(tmp_path, model, container) as monitor:
+    with watched(tmp_path, model, container, **PARAMETERS) as monitor:
         train(model, container, 2)
         assert monitor.status()["step"] == 2
     assert len(rows(tmp_path, "exp_avg", 1)) == len(rows(tmp_path, "exp_avg_sq", 1)) == 6
@@ -173,7 +158,7 @@ def test_the_moments_of_torchs_zero_redundancy_optimizer_are_found(tmp_path: Pat
     model = mlp()
     with process_group(tmp_path):
         optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.1)
-        with watched(tmp_path, model, optimizer) as monitor:
+        with watched(tmp_path, model, optimizer, **PARAMETERS) as monitor:
             train(model, optimizer, 3)
             assert monitor.status()["step"] == 3
             expected = float(optimizer.optim.state[model[0].weight]["exp_avg"].double().norm())
@@ -210,7 +195,7 @@ class ChainedOptimizer:
 def test_the_states_of_chained_optimizers_are_joined(tmp_path: Path) -> None:
     model = mlp()
     chained = ChainedOptimizer(model)
-    with watched(tmp_path, model, chained) as monitor:
+    with watched(tmp_path, model, chained, **PARAMETERS) as monitor:
         train(model, chained, 2)
         assert monitor.status()["step"] == 2
     assert {row["name"] for row in rows(tmp_path, "exp_avg", 1)} == {"0.weight", "0.bias", "3.weight", "3.bias"}
@@ -220,7 +205,7 @@ def test_the_states_of_chained_optimizers_are_joined(tmp_path: Path) -> None:
 def test_groups_added_to_an_optimizer_inside_are_followed(tmp_path: Path) -> None:
     model = mlp()
     chained = ChainedOptimizer(model)
-    with watched(tmp_path, model, chained):
+    with watched(tmp_path, model, chained, **PARAMETERS):
         train(model, chained, 2)
         chained.chained_optimizers[1].add_param_group({"params": list(model[2].parameters())})
         train(model, chained, 2)
@@ -251,79 +236,13 @@ def test_quantised_moments_are_read_as_the_optimizer_computes_with_them(tmp_path
     of_module(AdamW8bit, "torchao.optim.adam")
     model = mlp()
     optimizer = AdamW8bit(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer):
+    with watched(tmp_path, model, optimizer, **PARAMETERS):
         train(model, optimizer, 2)
     assert value(rows(tmp_path, "exp_avg", 1), "3.bias", "norm") == pytest.approx(2**0.5)
     assert len(rows(tmp_path, "exp_avg_sq", 1)) == 6
 
 
 # --- classes that nobody knows ---
-
-
-class Unknown:
-    """Averages gradients before it has another optimizer step, as a framework with data parallelism does."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        self.somewhere = {"main": torch.optim.Adam(model.parameters())}
-        self.parameters = list(model.parameters())
-        self.skips = False
-
-    def step(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad.mul_(0.5)
-        if not self.skips:
-            self.somewhere["main"].step()
-
-    def zero_grad(self) -> None:
-        self.somewhere["main"].zero_grad()
-
-
-@pytest.fixture
-def two_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["stepwatch.watch"], "rank_and_world_size", lambda: (0, 2))
-
-
-def test_an_unknown_optimizer_is_read_when_the_one_inside_updates(tmp_path: Path, two_ranks: None) -> None:
-    model = mlp()
-    optimizer = Unknown(model)
-    with watched(tmp_path, model, optimizer) as monitor:
-        for step in range(4):
-            optimizer.skips = step == 2
-            train(model, optimizer, 1)
-        assert monitor.status()["step"] == 4
-    for step in (0, 1, 3):
-        before, after = (rows(tmp_path, kind, step) for kind in ("grad_unreduced", "grad_reduced"))
-        assert value(after, "3.weight", "norm") == pytest.approx(value(before, "3.weight", "norm") / 2)
-    assert steps_of(tmp_path, "param_origin") == [0, 1, 2, 3]
-    assert steps_of(tmp_path, "param_updated") == [0, 1, 3]
-    assert len(rows(tmp_path, "exp_avg", 3)) == 6
-
-
-def test_gradients_are_not_called_reduced_if_nobody_knows(
-    tmp_path: Path, two_ranks: None, capfd: pytest.CaptureFixture[str]
-) -> None:
-    class ByItself:
-        def __init__(self, model: torch.nn.Module) -> None:
-            self.parameters = list(model.parameters())
-
-        def step(self) -> None:
-            for parameter in self.parameters:
-                parameter.data -= parameter.grad
-
-        def zero_grad(self) -> None:
-            for parameter in self.parameters:
-                parameter.grad = None
-
-    model = mlp()
-    optimizer = ByItself(model)
-    with watched(tmp_path, model, optimizer):
-        train(model, optimizer, 4)
-    assert rows(tmp_path, "grad_reduced") == []
-    for kind in ("grad_unreduced", "param_origin", "param_updated"):
-        assert len(rows(tmp_path, kind)) == 4 * 6, kind
-    told = capfd.readouterr().out
-    assert told.count("grad_reduced has no rows for 6 of 6 parameters") == 1
-    assert "under ByItself: it is unknown whether its gradients are reduced when its step begins" in told
 
 
 @pytest.mark.parametrize(
@@ -362,7 +281,7 @@ def test_a_class_of_ones_own_made_of_torchs_is_understood_and_any_other_is_not()
     assert not adapter_of(Other()).is_understood
 
 
-def test_what_raises_when_it_is_looked_at_is_not_looked_at() -> None:
+def test_attributes_that_raise_are_left_out() -> None:
     class Odd:
         @property
         def optimizer(self) -> Any:
@@ -386,3 +305,37 @@ def test_optimizers_that_hold_each_other_are_found_once() -> None:
 def test_joined_states_give_the_first_state_that_is_not_empty() -> None:
     states = JoinedStates([{"a": {}}, {"a": {"exp_avg": 1}, "b": {"exp_avg": 2}}])
     assert states.get("a") == {"exp_avg": 1} and states.get("b") == {"exp_avg": 2} and states.get("c") is None
+
+
+class OfCopies:
+    """Updates copies in float64, and may list these."""
+
+    def __init__(self, model: torch.nn.Module, lists: bool) -> None:
+        self.pairs = [(parameter, parameter.detach().double()) for parameter in model.parameters()]
+        self.inner = torch.optim.SGD([copy for _, copy in self.pairs], lr=0.1)
+        if lists:
+            self.param_groups = self.inner.param_groups
+
+    def step(self) -> None:
+        for parameter, copy in self.pairs:
+            copy.grad = parameter.grad.double()
+        self.inner.step()
+        with torch.no_grad():
+            for parameter, copy in self.pairs:
+                parameter.copy_(copy)
+
+    def zero_grad(self) -> None:
+        for parameter, _ in self.pairs:
+            parameter.grad = None
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_weights_and_gradients_are_read_whatever_the_optimizer_updates(tmp_path: Path, lists: bool) -> None:
+    model = mlp()
+    optimizer = OfCopies(model, lists)
+    with watched(tmp_path, model, optimizer, **PARAMETERS):
+        train(model, optimizer, 2)
+    for kind in ("grad_unreduced", "grad_reduced", "param_origin"):
+        assert norms(tmp_path, kind, 1).keys() == weight_norms(model).keys(), kind
+    assert norms(tmp_path, "param_updated", 0) == norms(tmp_path, "param_origin", 1)
+    assert norms(tmp_path, "param_updated", 1) == pytest.approx(weight_norms(model), rel=1e-12)

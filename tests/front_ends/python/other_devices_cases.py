@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import rows, write_config
+from jobs import rows, sgd_job, write_config
 from on_slow_device import DEVICE, forgotten, slow_device  # noqa: F401
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_engine_test import ALL, EVERYTHING, EXACT, KINDS, differences
@@ -102,8 +102,8 @@ def is_balanced(ledger: dict[str, Any]) -> bool:
     return 0 < ledger["produced"] == ledger["written"] + sum(ledger["dropped"].values())
 
 
-def told(capfd: pytest.CaptureFixture[str]) -> str:
-    """Return what was said to the user by now."""
+def printed(capfd: pytest.CaptureFixture[str]) -> str:
+    """Return the output until now."""
     out = capfd.readouterr()
     return out.out + out.err
 
@@ -127,7 +127,7 @@ def test_no_step_waits_for_the_device_and_one_copy_brings_the_numbers_of_a_step(
     assert rows(tmp_path / "slow", "param_origin") == []  # nothing has arrived
     DEVICE.resume()
     monitor.close()
-    # What was under way for longer than 5 s is dropped.
+    # Numbers that were under way for longer than 5 s are dropped.
     assert [is_balanced(ledger) for ledger in ledgers(tmp_path / "slow")] == [True]
 
 
@@ -142,8 +142,7 @@ def test_the_end_of_a_run_brings_the_numbers_that_nobody_has_sent_off(tmp_path: 
 
 
 def test_the_end_of_a_run_waits_for_the_numbers_that_are_under_way(tmp_path: Path) -> None:
-    model = slow_device.moved(torch.nn.Linear(2, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(slow_device.moved(torch.nn.Linear(2, 2)))
     config = write_config(tmp_path / "config.json", param_distribution=True)
     monitor = stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path)
     DEVICE.stall()
@@ -156,10 +155,8 @@ def test_the_end_of_a_run_waits_for_the_numbers_that_are_under_way(tmp_path: Pat
 
 
 def test_numbers_of_a_plan_arrive_when_the_next_one_is_in_force(tmp_path: Path) -> None:
-    model = slow_device.moved(torch.nn.Linear(2, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", ops=["norm"], param_distribution=True)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path) as monitor:
+    model, optimizer = sgd_job(slow_device.moved(torch.nn.Linear(2, 2)))
+    with watched(tmp_path, model, optimizer, ops=["norm"], param_distribution=True) as monitor:
         DEVICE.stall()
         optimizer.step()
         monitor.amend(ops=["max", "nans"])
@@ -174,7 +171,7 @@ def test_numbers_of_a_plan_arrive_when_the_next_one_is_in_force(tmp_path: Path) 
     assert [is_complete(ledger) for ledger in ledgers(tmp_path)] == [True, True]
 
 
-def test_what_is_asked_for_in_the_middle_of_a_step_is_told_from_the_device(tmp_path: Path) -> None:
+def test_values_that_are_read_in_the_middle_of_a_step_come_from_the_device(tmp_path: Path) -> None:
     model, optimizer = job()
     with watched(tmp_path / "slow", model, optimizer) as monitor:
         model(torch.ones(5, 4).to(slow_device.NAME))
@@ -183,7 +180,7 @@ def test_what_is_asked_for_in_the_middle_of_a_step_is_told_from_the_device(tmp_p
         assert latest["0.input"]["norm"] == pytest.approx(20**0.5)
 
 
-def test_a_device_without_float64_is_measured_in_float32_and_that_is_said(
+def test_a_device_without_float64_is_measured_in_float32_and_that_is_reported(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     DEVICE.has_double = False
@@ -191,7 +188,7 @@ def test_a_device_without_float64_is_measured_in_float32_and_that_is_said(
     with watched(tmp_path / "slow", model, optimizer):
         steps(model, optimizer, slow_device.NAME)
     assert wrong_rows(tmp_path, 1e-4) == {}
-    assert told(capfd).count("measured there by torch's operators, in float32: the device has no float64") == 1
+    assert printed(capfd).count("measured there by torch's operators, in float32: the device has no float64") == 1
 
 
 @pytest.mark.parametrize(
@@ -215,7 +212,7 @@ def test_rows_are_the_same_where_operators_are_missing_that_others_can_stand_for
     assert wrong_rows(tmp_path) == {}
 
 
-def test_a_statistic_that_no_operator_gives_is_nan_and_told_once_and_the_others_go_on(
+def test_a_statistic_that_no_operator_gives_is_nan_and_reported_once_and_the_others_go_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     DEVICE.missing = {"aminmax", "amin", "amax", "min", "max"}
@@ -224,7 +221,8 @@ def test_a_statistic_that_no_operator_gives_is_nan_and_told_once_and_the_others_
         with NoWaiting():
             steps(model, optimizer, slow_device.NAME)
     assert (
-        told(capfd).count("slow has no operator for min and max of torch.float32; the rows of such tensors have") == 1
+        printed(capfd).count("slow has no operator for min and max of torch.float32; the rows of such tensors have")
+        == 1
     )
     expected = on_cpu(tmp_path, ops=["norm", "mean", "zeros", "nans"])
     for kind in KINDS[:-1]:  # the last has numbers of its own
@@ -239,7 +237,7 @@ def test_a_device_that_fails_costs_rows_and_no_training(tmp_path: Path, capfd: p
     with watched(tmp_path / "slow", model, optimizer):
         DEVICE.failing = {"copy_"}
         steps(model, optimizer, slow_device.NAME, 2)
-    assert told(capfd).count("cannot be copied to the host; their rows are dropped as late") == 1
+    assert printed(capfd).count("cannot be copied to the host; their rows are dropped as late") == 1
     assert [is_balanced(ledger) for ledger in ledgers(tmp_path / "slow")] == [True]
 
 
@@ -271,7 +269,7 @@ def test_a_device_that_fails_for_a_step_costs_its_rows_and_the_next_step_has_all
     table = rows(tmp_path, "param_origin")
     assert {row["step"] for row in table} == {"0", "2"}
     assert "nan" not in {row["min"] for row in table}
-    lines = told(capfd)
+    lines = printed(capfd)
     assert any(text in lines for text in ("its device failed to measure it", "cannot be copied to the host"))
 
 
@@ -281,6 +279,6 @@ def test_the_time_that_operators_take_is_shown_as_the_cost_of_measuring(
     model, optimizer = job()
     with watched(tmp_path / "slow", model, optimizer):
         steps(model, optimizer, slow_device.NAME)
-    shown = re.search(r"measuring took ([0-9.]+) ms a collected step", told(capfd))
+    shown = re.search(r"measuring took ([0-9.]+) ms a collected step", printed(capfd))
     assert shown is not None
     assert float(shown[1]) > 0

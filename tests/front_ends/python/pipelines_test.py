@@ -7,26 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import mlp, rows, sgd_job, value, watched
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, value, write_config
-
-import stepwatch
 import torch
 
 stage = pytest.importorskip("torch.distributed.pipelining.stage", reason="this torch has no pipelines")
 
 
-def watched(tmp_path: Path, model: torch.nn.Module, optimizer: Any, **config: Any) -> stepwatch.Watch:
-    micro_batches = config.pop("micro_batches", 1)
-    path = write_config(tmp_path / "config.json", **config)
-    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, grad_acc_steps=micro_batches)
-
-
 def test_a_stage_that_is_tried_for_its_shapes_gives_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
 
     def infer(self: Any) -> None:
         model(torch.full((5, 4), float("nan"))).sum().backward()
@@ -68,10 +57,9 @@ def backward_in_two(model: torch.nn.Module, loss: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("each", [False, True])
 def test_gradients_of_a_schedule_with_zero_bubble_are_seen(tmp_path: Path, each: bool) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     seen = []
-    with watched(tmp_path, model, optimizer, wg_distribution=True, monitor_mbs_grad=each, micro_batches=2):
+    with watched(tmp_path, model, optimizer, wg_distribution=True, monitor_mbs_grad=each, grad_acc_steps=2):
         for _ in range(2):
             for micro_step in range(2):
                 backward_in_two(model, model(torch.ones(5, 4) * (1 + micro_step)).pow(2).sum())
@@ -86,8 +74,7 @@ def test_gradients_of_a_schedule_with_zero_bubble_are_seen(tmp_path: Path, each:
 
 
 def test_the_gradient_of_a_stages_input_is_not_lost_when_those_of_its_weights_come(tmp_path: Path) -> None:
-    model = torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.Linear(4, 2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.Linear(4, 2)))
     seen = []
     with watched(tmp_path, model, optimizer, xy_distribution=True):
         for _ in range(2):

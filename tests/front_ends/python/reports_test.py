@@ -1,4 +1,4 @@
-"""What a training loop says of itself: numbers, phases, exceptions and signals, as the control socket tells them."""
+"""Reports of a training loop: numbers, phases, exceptions and signals, as the control socket returns them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import tempfile
 import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jobs import mlp, train, write_config
+from jobs import lines_of_job, mlp, sgd_job, train, write_config
 
 import python_programs
 import stepwatch
@@ -23,39 +21,19 @@ import torch
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.fixture
-def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """ControlSockets of this test open here. The path of a socket has at most 107 bytes, so it is short."""
-    with tempfile.TemporaryDirectory(prefix="sw") as directory:
-        monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", directory)
-        yield Path(directory)
-
-
 def opened(folder: Path, **config: Any) -> tuple[stepwatch.Watch, torch.nn.Module, torch.optim.Optimizer]:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.125)
+    model, optimizer = sgd_job(lr=0.125)
     path = write_config(folder / "config.json", **{"targets": {}, "dynamic_on": False, **config})
     monitor = stepwatch.watch(model, optimizer, config=path, dynamic=True, output_dir=folder / "out")
     return monitor, model, optimizer
 
 
-def lines() -> list[dict[str, Any]]:
-    """Return the lines of the only job, which may open its control socket a moment later."""
-    deadline = time.monotonic() + 20
-    while True:
-        jobs = [job for job in stepwatch.jobs() if job.run_id is not None]
-        if jobs:
-            return jobs[0].beats()["beats"]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def beats() -> list[dict[str, Any]]:
-    return [line["beat"] for line in lines() if "beat" in line]
+    return [line["beat"] for line in lines_of_job() if "beat" in line]
 
 
 def of_step(step: int) -> dict[str, Any]:
-    """Return all that was said of a step."""
+    """Return all that was reported in a step."""
     found: dict[str, Any] = {}
     for beat in beats():
         if beat["step"] == step:
@@ -72,28 +50,28 @@ def test_numbers_belong_to_the_step_in_which_they_are_reported(tmp_path: Path, r
 
         train(model, optimizer, 3, before_step=report)
         for step in range(3):
-            said = of_step(step)
-            assert said["loss"] == 2.0 + step
-            assert said["tokens"] == 4096
-            assert said["flag"] == 1
-            assert said["half"] == 1.5
-            assert said["lr"] == 0.125  # of the optimizer
-            assert "nothing" not in said
+            numbers = of_step(step)
+            assert numbers["loss"] == 2.0 + step
+            assert numbers["tokens"] == 4096
+            assert numbers["flag"] == 1
+            assert numbers["half"] == 1.5
+            assert numbers["lr"] == 0.125  # of the optimizer
+            assert "nothing" not in numbers
         stepwatch.report(loss=7, lr=0.5, step=1)
         assert of_step(1)["loss"] == 7
         assert of_step(1)["lr"] == 0.5
 
 
-def test_what_is_no_finite_number_is_told_in_words(tmp_path: Path, runtime: Path) -> None:
+def test_numbers_that_are_not_finite_are_written_in_words(tmp_path: Path, runtime: Path) -> None:
     monitor, model, optimizer = opened(tmp_path)
     with monitor:
         stepwatch.report(loss=float("nan"), a=torch.tensor(float("inf")), b=-float("inf"))
         train(model, optimizer, 1)
-        said = of_step(0)
-        assert (said["loss"], said["a"], said["b"]) == ("nan", "inf", "-inf")
+        numbers = of_step(0)
+        assert (numbers["loss"], numbers["a"], numbers["b"]) == ("nan", "inf", "-inf")
 
 
-def test_nothing_that_is_reported_ever_raises(tmp_path: Path, runtime: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_reports_never_raise(tmp_path: Path, runtime: Path, capfd: pytest.CaptureFixture[str]) -> None:
     stepwatch.report(loss=1)  # before there is a monitor
     with stepwatch.phase("eval"), stepwatch.phase("no such phase"):
         pass
@@ -108,9 +86,9 @@ def test_nothing_that_is_reported_ever_raises(tmp_path: Path, runtime: Path, cap
         train(model, optimizer, 1)
         assert of_step(0)["good"] == 1
         assert "loss" not in of_step(0)
-    told = "".join(capfd.readouterr())
-    assert told.count("loss is not a number") == 1
-    assert told.count("'evaluating'") == 1
+    printed = "".join(capfd.readouterr())
+    assert printed.count("loss is not a number") == 1
+    assert printed.count("'evaluating'") == 1
     stepwatch.report(loss=1)  # after it
 
 
@@ -120,9 +98,11 @@ def test_phases_nest_and_are_restored_after_an_exception(tmp_path: Path, runtime
         train(model, optimizer, 1)
         with pytest.raises(ValueError), stepwatch.phase("eval"), stepwatch.phase("paused", expires=60):
             raise ValueError
-        phases = [line["beat"]["phase"] for line in lines() if "beat" in line and "step_seconds" not in line["beat"]]
+        phases = [
+            line["beat"]["phase"] for line in lines_of_job() if "beat" in line and "step_seconds" not in line["beat"]
+        ]
         assert phases[-4:] == ["eval", "paused", "eval", "train"]
-        kinds = [line["event"]["kind"] for line in lines() if "event" in line]
+        kinds = [line["event"]["kind"] for line in lines_of_job() if "event" in line]
         assert kinds == ["start", "pause", "resume"]
 
         @stepwatch.phase("checkpoint")
@@ -134,7 +114,7 @@ def test_phases_nest_and_are_restored_after_an_exception(tmp_path: Path, runtime
         assert beats()[-1]["phase"] == "train"
 
 
-def test_with_several_monitors_the_first_one_is_told_and_each_can_be_named(
+def test_with_several_monitors_the_first_one_gets_reports_and_each_can_be_named(
     tmp_path: Path, runtime: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a").mkdir()
@@ -155,11 +135,11 @@ def test_training_is_bit_equal_with_reports_and_phases(tmp_path: Path, runtime: 
     monitor, model, optimizer = opened(tmp_path)
     with monitor:
 
-        def say(step: int) -> None:
+        def report(step: int) -> None:
             with stepwatch.phase("eval"):
                 stepwatch.report(loss=next(model.parameters()).sum())
 
-        train(model, optimizer, 4, before_step=say)
+        train(model, optimizer, 4, before_step=report)
     for a, b in zip(plain.parameters(), model.parameters()):
         assert torch.equal(a, b)
 
@@ -191,19 +171,19 @@ def run(tmp_path: Path, work: str, before: str = "None") -> subprocess.Completed
     return python_programs.run([str(program)], timeout=120)
 
 
-SAY = "[print('LINE', line) for line in map(__import__('json').dumps, stepwatch.jobs()[0].beats()['beats'])]"
+PRINT = "[print('LINE', line) for line in map(__import__('json').dumps, stepwatch.jobs()[0].beats()['beats'])]"
 
 
-def said(stdout: str) -> list[dict[str, Any]]:
-    told = [json.loads(line[5:]) for line in stdout.splitlines() if line.startswith("LINE")]
-    return [line["event"] for line in told if "event" in line]
+def events_in(stdout: str) -> list[dict[str, Any]]:
+    printed = [json.loads(line[5:]) for line in stdout.splitlines() if line.startswith("LINE")]
+    return [line["event"] for line in printed if "event" in line]
 
 
-def test_an_exception_that_ends_the_program_is_told_with_stack_and_fingerprint_and_ends_it_as_before(
+def test_an_exception_that_ends_the_program_is_recorded_with_stack_and_fingerprint_and_ends_it_as_before(
     tmp_path: Path, runtime: Path
 ) -> None:
     # The hook of the program runs after ours, and asks the control socket while the process is still there.
-    hook = f"lambda *a: ({SAY}, print('HOOK', a[0].__name__))"
+    hook = f"lambda *a: ({PRINT}, print('HOOK', a[0].__name__))"
     prints = []
     for number in (1, 22):
         ended = run(
@@ -211,7 +191,7 @@ def test_an_exception_that_ends_the_program_is_told_with_stack_and_fingerprint_a
         )
         assert ended.returncode == 1, ended.stderr
         assert "HOOK ValueError" in ended.stdout
-        (event,) = [event for event in said(ended.stdout) if event["kind"] == "exception"]
+        (event,) = [event for event in events_in(ended.stdout) if event["kind"] == "exception"]
         assert event["type"] == "ValueError"
         assert event["message"] == f"batch {number}"
         assert "in f" in event["stack"]
@@ -221,32 +201,32 @@ def test_an_exception_that_ends_the_program_is_told_with_stack_and_fingerprint_a
 
 
 @pytest.mark.parametrize(
-    ("raised", "told"), [("ValueError('batch 7')", "ValueError"), ("SystemExit(1)", ""), ("KeyboardInterrupt", "")]
+    ("raised", "recorded"), [("ValueError('batch 7')", "ValueError"), ("SystemExit(1)", ""), ("KeyboardInterrupt", "")]
 )
-def test_an_exception_that_leaves_the_block_of_a_monitor_is_told_before_the_monitor_closes(
-    tmp_path: Path, runtime: Path, raised: str, told: str
+def test_an_exception_that_leaves_the_block_of_a_monitor_is_recorded_before_the_monitor_closes(
+    tmp_path: Path, runtime: Path, raised: str, recorded: str
 ) -> None:
     work = (
-        f"close = monitor.close\nmonitor.close = lambda: ({SAY}, close())\n"
+        f"close = monitor.close\nmonitor.close = lambda: ({PRINT}, close())\n"
         f"try:\n    with monitor:\n        raise {raised}\nexcept BaseException as out:\n    print('OUT', repr(out))"
     )
     ended = run(tmp_path, work)
     assert ended.returncode == 0, ended.stderr
     assert f"OUT {raised.split('(')[0]}" in ended.stdout
-    events = [event for event in said(ended.stdout) if event["kind"] == "exception"]
-    assert [event["type"] for event in events] == ([told] if told else [])
+    events = [event for event in events_in(ended.stdout) if event["kind"] == "exception"]
+    assert [event["type"] for event in events] == ([recorded] if recorded else [])
     assert all("in <module>" in event["stack"] for event in events)
 
 
-def test_an_exception_of_a_thread_is_told_and_the_program_goes_on(tmp_path: Path, runtime: Path) -> None:
+def test_an_exception_of_a_thread_is_recorded_and_the_program_goes_on(tmp_path: Path, runtime: Path) -> None:
     ended = run(
         tmp_path,
-        f"thread = threading.Thread(target=lambda: 1 / 0)\nthread.start()\nthread.join()\n{SAY}\nprint('on')",
+        f"thread = threading.Thread(target=lambda: 1 / 0)\nthread.start()\nthread.join()\n{PRINT}\nprint('on')",
     )
     assert ended.returncode == 0, ended.stderr
     assert "on" in ended.stdout
     assert "ZeroDivisionError" in ended.stderr
-    (event,) = [event for event in said(ended.stdout) if event["kind"] == "exception"]
+    (event,) = [event for event in events_in(ended.stdout) if event["kind"] == "exception"]
     assert event["type"] == "ZeroDivisionError"
 
 
@@ -265,19 +245,19 @@ def test_a_signal_ends_a_program_that_hangs_outside_of_python(tmp_path: Path, ru
     assert time.monotonic() - begun < 55
 
 
-def test_handlers_of_the_program_run_and_the_signal_is_told(tmp_path: Path, runtime: Path) -> None:
+def test_handlers_of_the_program_run_and_the_signal_is_recorded(tmp_path: Path, runtime: Path) -> None:
     before = "signal.signal(signal.SIGTERM, lambda *a: print('HANDLED', a[0]))"
-    ended = run(tmp_path, f"os.kill(os.getpid(), signal.SIGTERM)\n{SAY}", before)
+    ended = run(tmp_path, f"os.kill(os.getpid(), signal.SIGTERM)\n{PRINT}", before)
     assert ended.returncode == 0, ended.stderr
     assert f"HANDLED {int(signal.SIGTERM)}" in ended.stdout
-    assert {"kind": "signal", "number": int(signal.SIGTERM)} in said(ended.stdout)
+    assert {"kind": "signal", "number": int(signal.SIGTERM)} in events_in(ended.stdout)
 
 
 def test_an_interrupt_is_python_s_keyboard_interrupt(tmp_path: Path, runtime: Path) -> None:
-    work = f"try:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    {SAY}"
+    work = f"try:\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    {PRINT}"
     ended = run(tmp_path, work)
     assert ended.returncode == 0, ended.stderr
-    assert {"kind": "signal", "number": int(signal.SIGINT)} in said(ended.stdout)
+    assert {"kind": "signal", "number": int(signal.SIGINT)} in events_in(ended.stdout)
 
 
 def test_a_forked_child_reports_nothing_and_dies_as_it_would_have(tmp_path: Path, runtime: Path) -> None:
@@ -291,13 +271,13 @@ def test_a_forked_child_reports_nothing_and_dies_as_it_would_have(tmp_path: Path
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(60)
         assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
-        {SAY}
+        {PRINT}
         """
     )
     ended = run(tmp_path, work)
     assert ended.returncode == 0, ended.stderr
     assert '"loss": 66' not in ended.stdout
-    assert [event["kind"] for event in said(ended.stdout)] == ["start"]
+    assert [event["kind"] for event in events_in(ended.stdout)] == ["start"]
     assert '"eval"' not in ended.stdout
 
 
@@ -305,8 +285,8 @@ def test_signals_are_left_alone_where_that_is_asked_for(tmp_path: Path, runtime:
     os.environ["STEPWATCH_SIGNALS"] = "0"
     try:
         before = "signal.signal(signal.SIGTERM, lambda *a: print('HANDLED', a[0]))"
-        ended = run(tmp_path, f"os.kill(os.getpid(), signal.SIGTERM)\n{SAY}", before)
+        ended = run(tmp_path, f"os.kill(os.getpid(), signal.SIGTERM)\n{PRINT}", before)
     finally:
         del os.environ["STEPWATCH_SIGNALS"]
     assert "HANDLED" in ended.stdout
-    assert [event["kind"] for event in said(ended.stdout)] == ["start"]
+    assert [event["kind"] for event in events_in(ended.stdout)] == ["start"]

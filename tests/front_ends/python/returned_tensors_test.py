@@ -10,13 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
 import torch.utils.checkpoint
-from jobs import rows, value, write_config
+from jobs import XY, rows, same_tensors, sgd_job, value, watched
 
-import stepwatch
 import torch
 
 
@@ -53,11 +49,6 @@ class Block(torch.nn.Module):
 BIASES = {"mlp.up.output_1": "mlp.up.bias", "mlp.down.output_1": "mlp.down.bias", "mlp.output_1": "mlp.down.bias"}
 
 
-def watched(tmp_path: Path, model: Any, optimizer: Any) -> stepwatch.Watch:
-    path = write_config(tmp_path / "config.json", xy_distribution=True)
-    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, grad_acc_steps=2)
-
-
 def train(model: torch.nn.Module, optimizer: Any, interleaved: bool, steps: int = 2) -> dict[tuple[str, int, int], Any]:
     """Train, and return the gradient of each bias by (name, step, micro-step)."""
     generator = torch.Generator().manual_seed(1)
@@ -84,9 +75,8 @@ def note(found: dict[tuple[str, int, int], Any], model: Any, step: int, micro: i
 
 @pytest.mark.parametrize("interleaved", [False, True], ids=["one after the other", "forward passes first"])
 def test_a_bias_that_a_module_returns_has_the_gradient_of_its_micro_batch(tmp_path: Path, interleaved: bool) -> None:
-    model = Block()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer):
+    model, optimizer = sgd_job(Block())
+    with watched(tmp_path, model, optimizer, grad_acc_steps=2, **XY):
         right = train(model, optimizer, interleaved)
     for step in range(2):
         found = rows(tmp_path, "actv_grad", step)
@@ -101,12 +91,11 @@ def test_hooks_on_returned_parameters_come_off_and_change_no_bit(tmp_path: Path)
     model = Block()
     bare = copy.deepcopy(model)
     optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, bare)]
-    with watched(tmp_path, model, optimizers[0]):
+    with watched(tmp_path, model, optimizers[0], grad_acc_steps=2, **XY):
         train(model, optimizers[0], True)
     train(bare, optimizers[1], True)
-    for one, other in zip(model.parameters(), bare.parameters()):
-        assert torch.equal(one, other)
-        assert not one._backward_hooks
+    assert same_tensors(model.parameters(), bare.parameters())
+    assert not any(each._backward_hooks for each in model.parameters())
 
 
 class Stage(torch.nn.Module):
@@ -152,12 +141,12 @@ def test_a_received_tensor_that_a_module_hands_on_has_the_gradient_that_is_sent_
     bare = copy.deepcopy(model)
     optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (model, bare)]
     received = [torch.randn(5, 4) for _ in range(2)]
-    with watched(tmp_path, model, optimizers[0]):
+    with watched(tmp_path, model, optimizers[0], grad_acc_steps=2, **XY):
         sent = send_back(model, optimizers[0], received)
         assert not any(x._backward_hooks for x in received)
     expected = send_back(bare, optimizers[1], received)
     assert all(torch.equal(x, y) for ours, theirs in zip(sent, expected) for x, y in zip(ours, theirs))
-    assert all(torch.equal(x, y) for x, y in zip(model.parameters(), bare.parameters()))
+    assert same_tensors(model.parameters(), bare.parameters())
     places = {"same.input", "same.output", ".input"} | ({".output"} if stage == "that does nothing" else set())
     for step, micro in itertools.product(range(2), range(2)):
         of_micro = [row for row in rows(tmp_path, "actv_grad", step) if int(row["micro_step"]) == micro]
@@ -166,9 +155,8 @@ def test_a_received_tensor_that_a_module_hands_on_has_the_gradient_that_is_sent_
 
 
 def test_hooks_on_received_tensors_keep_none_of_them_alive(tmp_path: Path) -> None:
-    model = Stage(torch.nn.Linear(4, 4))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer):
+    model, optimizer = sgd_job(Stage(torch.nn.Linear(4, 4)))
+    with watched(tmp_path, model, optimizer, grad_acc_steps=2, **XY):
         received = torch.randn(5, 4, requires_grad=True)
         reference = weakref.ref(received)
         output = model(received)
@@ -177,14 +165,13 @@ def test_hooks_on_received_tensors_keep_none_of_them_alive(tmp_path: Path) -> No
         optimizer.step()
 
 
-def test_what_a_checkpoint_recomputes_from_a_copy_of_its_input_has_gradients_as_well(tmp_path: Path) -> None:
+def test_tensors_that_a_checkpoint_recomputes_from_a_copy_of_its_input_have_gradients_as_well(tmp_path: Path) -> None:
     inside = Stage(torch.nn.Linear(4, 4))
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), inside)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    model, optimizer = sgd_job(torch.nn.Sequential(torch.nn.Linear(4, 4), inside), lr=0.0)
     x = torch.randn(5, 4)
     hidden = model[0](x).detach().requires_grad_()
     inside(hidden).pow(2).sum().backward()
-    with watched(tmp_path, model, optimizer):
+    with watched(tmp_path, model, optimizer, grad_acc_steps=2, **XY):
         torch.utils.checkpoint.checkpoint(inside, model[0](x), use_reentrant=True).pow(2).sum().backward()
         optimizer.step()
     table = rows(tmp_path, "actv_grad", 0)
@@ -236,7 +223,7 @@ def test_an_input_that_a_module_changes_in_place_has_the_gradient_from_before(tm
     x = torch.randn(5, 4)
     reference(x).backward()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer):
+    with watched(tmp_path, model, optimizer, grad_acc_steps=2, **XY):
         model(x).backward()
         optimizer.step()
     (row,) = [row for row in rows(tmp_path, "actv_grad", 0) if row["name"] == "masked.input"]
@@ -248,7 +235,7 @@ def test_parts_of_other_shapes_are_not_added_up(tmp_path: Path) -> None:
     model = Attention(VIEWS["a view of all"])
     model.masked = Masked(uses_before=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer):
+    with watched(tmp_path, model, optimizer, grad_acc_steps=2, **XY):
         model(torch.randn(5, 4)).backward()
         optimizer.step()
     (row,) = [row for row in rows(tmp_path, "actv_grad", 0) if row["name"] == "masked.input"]

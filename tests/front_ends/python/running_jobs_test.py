@@ -36,7 +36,7 @@ NAN = "NaN"
 
 
 class FakeJobSocket(socketserver.ThreadingUnixStreamServer):
-    """Answers what it is told to, and remembers what it was asked."""
+    """Gives prepared answers, and keeps the requests."""
 
     daemon_threads = True
 
@@ -160,13 +160,13 @@ def test_the_functions_are_not_hidden_by_their_modules() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(PACKAGE)})
 
 
-def test_a_job_is_found_and_says_who_it_is(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
+def test_a_job_is_found_with_its_identity(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
     assert (job.name, job.pid, job.rank, job.run_id) == ("4711-1", 4711, 0, "abc")
     assert repr(job) == "<stepwatch job 4711-1, rank 0, /x/config.json>"
     assert job.status()["state"] == "IDLE"
 
 
-def test_what_is_no_job_is_passed_over(runtime: Path, job_socket: FakeJobSocket) -> None:
+def test_other_files_are_passed_over(runtime: Path, job_socket: FakeJobSocket) -> None:
     (runtime / "12-1.sock").write_text("a file")
     (runtime / ".13-1.sock").write_text("hidden")
     with socket.socket(socket.AF_UNIX) as dead:
@@ -176,7 +176,7 @@ def test_what_is_no_job_is_passed_over(runtime: Path, job_socket: FakeJobSocket)
     assert [job.name for job in mine(stepwatch.jobs(), runtime)] == ["4711-1"]
 
 
-def test_a_job_that_is_there_and_silent_is_listed_and_told_of(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_is_there_and_silent_is_listed_as_such(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["stepwatch.jobs"], "_LISTING_SECONDS", 0.2)
     monkeypatch.setattr(sys.modules["stepwatch.control_socket"], "ANSWER_SECONDS", 0.2)
     with socket.socket(socket.AF_UNIX) as silent:
@@ -205,7 +205,7 @@ def test_a_directory_that_is_a_link_is_not_searched(
     assert mine(stepwatch.jobs(), link) == []
 
 
-def test_whoever_is_served_by_another_user_is_not_asked(
+def test_a_job_of_another_user_gets_no_request(
     job: stepwatch.Job, job_socket: FakeJobSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = len(job_socket.asked)
@@ -288,7 +288,7 @@ def test_events_are_followed_over_a_connection_that_is_cut_off(job: stepwatch.Jo
 
 
 def taken(job_socket: FakeJobSocket, how: str, *events: dict[str, Any], **answer: Any) -> None:
-    """The job has taken an edit so, and then tells this."""
+    """Let the job accept an edit so, and send these events."""
     change = {"version": 1, "outcome": "written", "sha256": "a" * 64, "taken": how, "plan_id": None, **answer}
     job_socket.answers["POST /v1/apply"] = (200, change)
     old = [{"event": "armed", "id": 7, "plan": 1}, {"event": "seen", "id": 8, "sha256": "a" * 64}]
@@ -321,7 +321,7 @@ def test_apply_returns_at_once_when_it_is_so_already(job: stepwatch.Job, job_soc
     assert job.apply(ON, wait="applied", timeout=20)["taken"] == "running"
 
 
-def test_apply_tells_what_came_in_between(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
+def test_apply_reports_an_edit_or_refusal_in_between(job: stepwatch.Job, job_socket: FakeJobSocket) -> None:
     taken(job_socket, "armed", ARMED, {"event": "superseded", "id": 10, "plan": 2}, plan_id=2)
     with pytest.raises(stepwatch.JobError, match="a newer edit"):
         job.apply(ON, wait="applied", timeout=20)

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, write_config
+from jobs import mlp, rows, sgd_job, train, write_config
 
 import stepwatch
 import torch
@@ -30,8 +27,7 @@ def hooks(model: torch.nn.Module) -> int:
 def test_a_cell_that_runs_again_leaves_one_monitor(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     config = config_of(tmp_path)
     counts = []
     for again in range(6):
@@ -77,8 +73,7 @@ def test_a_path_that_is_no_text_is_a_path_like_others(tmp_path: Path) -> None:
     directory = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")
     os.mkdir(directory)
     config = os.path.join(directory, "config.json")
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     with pytest.raises(FileNotFoundError, match="config.json"):
         TrainerMon(config)
     config_of(Path(directory))

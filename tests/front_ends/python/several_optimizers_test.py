@@ -8,21 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, write_config
+from jobs import TENSORS, mlp, rows, watched, write_config
 
 import stepwatch
 import torch
 
 STEPS = 6
+WEIGHTS = {"wg_distribution": True, "param_distribution": True}
 KINDS = ("grad_unreduced", "grad_reduced", "param_updated")
-
-
-def watched(tmp_path: Path, model: Any, optimizer: Any = None, options: Any = None, **config: Any) -> stepwatch.Watch:
-    path = write_config(tmp_path / "config.json", **{"wg_distribution": True, "param_distribution": True, **config})
-    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path, **(options or {}))
 
 
 def pair(model: torch.nn.Module) -> tuple[Any, Any]:
@@ -64,21 +57,29 @@ def seen(tmp_path: Path) -> dict[tuple[str, str, int], list[float]]:
     return {key: [norms[call] for call in range(len(norms))] for key, norms in found.items()}
 
 
-def check(tmp_path: Path, truth: Truth) -> None:
-    found = {key: norms for key, norms in seen(tmp_path).items() if key[2] < STEPS}
+def check(tmp_path: Path, truth: Truth, others: bool = False) -> None:
+    """Compare all rows, of which some may have no counterpart if there are others."""
+    found = {
+        key: right
+        for key, right in seen(tmp_path).items()
+        if key[2] < STEPS and not (others and key not in truth.values)
+    }
     assert found.keys() == truth.values.keys()
-    for key, norms in truth.values.items():
-        assert found[key] == pytest.approx(norms, rel=1e-5), key
+    for key, right in truth.values.items():
+        assert found[key] == pytest.approx(right, rel=1e-5), key
 
 
-def iterate(truth: Truth, model: Any, optimizers: Sequence[Any], steps: int = STEPS) -> None:
+def iterate(truth: Truth, model: Any, optimizers: Sequence[Any], steps: int = STEPS, monitor: Any = None) -> None:
+    """Train; each iteration is one step of the monitor, if there is one."""
     for _ in range(steps):
         model(torch.randn(3, 4)).square().mean().backward()
         for optimizer in optimizers:
+            assert monitor is None or monitor.status()["step"] == truth.iteration
             truth.update(optimizer)
         for optimizer in optimizers:
             optimizer.zero_grad()
         truth.iteration += 1
+        assert monitor is None or monitor.status()["step"] == truth.iteration
 
 
 @pytest.mark.parametrize("is_list", [True, False])
@@ -91,22 +92,22 @@ def test_rows_of_an_iteration_are_rows_of_one_step_in_any_order(
     optimizers = pair(model)
     handed_over = optimizers if handed_over_in_order else optimizers[::-1]
     truth = Truth(model)
-    with watched(tmp_path, model, list(handed_over) if is_list else handed_over[0]) as monitor:
+    with watched(tmp_path, model, list(handed_over) if is_list else handed_over[0], **WEIGHTS) as monitor:
         if not is_list:
             monitor.attach(model, handed_over[1])
-        iterate(truth, model, optimizers if steps_in_order else optimizers[::-1])
-        assert monitor.status()["step"] == STEPS
+        iterate(truth, model, optimizers if steps_in_order else optimizers[::-1], monitor=monitor)
     check(tmp_path, truth)
 
 
-def test_set_monitor_takes_several_optimizers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(tmp_path))
+@pytest.mark.usefixtures("output_in_tmp_path")
+@pytest.mark.parametrize("is_list", [True, False])
+def test_set_monitor_takes_several_optimizers(tmp_path: Path, is_list: bool) -> None:
     model = mlp()
     optimizers = pair(model)
     truth = Truth(model)
-    path = write_config(tmp_path / "config.json", wg_distribution=True, param_distribution=True)
-    monitor = stepwatch.TrainerMon(path)
-    monitor.set_monitor(model, list(optimizers), grad_acc_steps=1)
+    monitor = stepwatch.TrainerMon(write_config(tmp_path / "config.json", **WEIGHTS))
+    for each in [list(optimizers)] if is_list else optimizers:
+        monitor.set_monitor(model, each, grad_acc_steps=1)
     iterate(truth, model, optimizers)
     monitor.close()
     check(tmp_path, truth)
@@ -116,23 +117,10 @@ def test_step_interval_and_collect_times_count_iterations(tmp_path: Path) -> Non
     model = mlp()
     optimizers = pair(model)
     truth = Truth(model)
-    with watched(tmp_path, model, optimizers, step_interval=2, collect_times=2):
+    with watched(tmp_path, model, optimizers, step_interval=2, collect_times=2, **WEIGHTS):
         iterate(truth, model, optimizers)
     truth.values = {key: norms for key, norms in truth.values.items() if key[2] in (0, 2)}
     check(tmp_path, truth)
-
-
-def test_reports_are_of_the_iteration(tmp_path: Path) -> None:
-    model = mlp()
-    optimizers = pair(model)
-    with watched(tmp_path, model, optimizers) as monitor:
-        for step in range(STEPS):
-            loss = model(torch.randn(3, 4)).square().mean()
-            loss.backward()
-            optimizers[0].step()
-            assert monitor.status()["step"] == step
-            optimizers[1].step()
-            assert monitor.status()["step"] == step + 1
 
 
 def two_networks() -> tuple[torch.nn.Module, Any, Any]:
@@ -156,27 +144,33 @@ def update_actor(truth: Truth, both: Any, actor: Any) -> None:
 def test_further_updates_of_one_optimizer_are_marked(tmp_path: Path) -> None:
     both, critic, actor = two_networks()
     truth = Truth(both)
-    with watched(tmp_path, both, [actor, critic]):
+    with watched(tmp_path, both, actor, **TENSORS, mg_direction=True) as monitor:
+        monitor.attach(both, critic)
         for _ in range(STEPS):
             for _ in range(3):
                 update_critic(truth, both, critic)
             update_actor(truth, both, actor)
             truth.iteration += 1
     check(tmp_path, truth)
+    kinds = {file.name.rpartition("_")[0] for file in tmp_path.glob("*-rank*/*.csv")}
+    assert len(kinds) == 9
+    for kind in kinds:
+        keys = [(row["vpp_stage"], row["name"], row["step"], row.get("micro_step")) for row in rows(tmp_path, kind)]
+        assert len(set(keys)) == len(keys), kind
 
 
 def test_one_that_sits_out_is_left_out_and_comes_back(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     both, critic, actor = two_networks()
     truth = Truth(both)
-    with watched(tmp_path, both, [critic, actor]) as monitor:
+    with watched(tmp_path, both, [critic, actor], **WEIGHTS) as monitor:
         for phase in (4, 20, 4):
             for _ in range(phase):
                 update_critic(truth, both, critic)
                 if phase == 4:
                     update_actor(truth, both, actor)
         step = monitor.status()["step"]
-    told = re.findall(r"\[WARNING\].* optimizer 2 of 2, Adam, does not step", capfd.readouterr().out)
-    assert len(told) == 1
+    printed = re.findall(r"\[WARNING\].* optimizer 2 of 2, Adam, does not step", capfd.readouterr().out)
+    assert len(printed) == 1
     assert step == 4 + (20 - 8 + 1) + 4
     found = seen(tmp_path)
     for kind in KINDS:  # each update has its row, in order
@@ -197,7 +191,7 @@ def test_one_that_sits_out_is_left_out_and_comes_back(tmp_path: Path, capfd: pyt
 def test_optimizers_of_the_same_parameters_take_turns(tmp_path: Path) -> None:
     model = mlp()
     adam, sgd = torch.optim.Adam(model.parameters()), torch.optim.SGD(model.parameters(), lr=0.01)
-    with watched(tmp_path, model, [adam, sgd]) as monitor:
+    with watched(tmp_path, model, [adam, sgd], **WEIGHTS) as monitor:
         iterate(Truth(model), model, [adam], 10)
         assert monitor.status()["step"] >= 9
         iterate(Truth(model), model, [sgd], 10)
@@ -208,7 +202,7 @@ def test_optimizers_of_the_same_parameters_take_turns(tmp_path: Path) -> None:
 def test_the_one_that_the_program_names_ends_steps(tmp_path: Path, number: int) -> None:
     both, *optimizers = two_networks()
     truth = Truth(both)
-    with watched(tmp_path, both, optimizers, {"clock": optimizers[number]}) as monitor:
+    with watched(tmp_path, both, optimizers, clock=optimizers[number], **WEIGHTS) as monitor:
         for _ in range(STEPS):
             update_critic(truth, both, optimizers[0])
             truth.iteration += number == 0
@@ -234,7 +228,7 @@ class ListsNothing:
 def test_one_that_lists_no_parameters_stays_beside_one_that_is_added_later(tmp_path: Path) -> None:
     model = mlp()
     first, second = ListsNothing(model[0].parameters()), torch.optim.SGD(model[2:].parameters(), lr=0.01)
-    with watched(tmp_path, model, first, {"clock": first}) as monitor:
+    with watched(tmp_path, model, first, clock=first, **WEIGHTS) as monitor:
         for step in range(STEPS):
             model(torch.randn(3, 4)).square().mean().backward()
             if step == 2:
@@ -249,7 +243,7 @@ def test_several_that_come_later_take_the_place_of_one(tmp_path: Path, capfd: py
     model = mlp()
     first = torch.optim.SGD(model.parameters(), lr=0.01)
     truth = Truth(model)
-    with watched(tmp_path, model, first) as monitor:
+    with watched(tmp_path, model, first, **WEIGHTS) as monitor:
         iterate(truth, model, [first], 2)
         others = pair(model)
         monitor.attach(model, others)
@@ -265,7 +259,7 @@ def test_one_whose_parameters_are_frozen_when_another_comes_is_waited_for_when_i
     model = mlp()
     body, head = torch.optim.SGD(model[:3].parameters(), lr=0.02), torch.optim.SGD(model[3].parameters(), lr=0.01)
     truth = Truth(model)
-    with watched(tmp_path, model, body) as monitor:
+    with watched(tmp_path, model, body, **WEIGHTS) as monitor:
         iterate(truth, model, [body], 2)
         model[:3].requires_grad_(False)
         monitor.attach(model, head)
@@ -274,25 +268,22 @@ def test_one_whose_parameters_are_frozen_when_another_comes_is_waited_for_when_i
         body.zero_grad()
         iterate(truth, model, [body, head], 2)
         assert monitor.status()["step"] == STEPS
-    found = {key: norms for key, norms in seen(tmp_path).items() if key in truth.values}
-    assert found.keys() == truth.values.keys()
-    for key, norms in truth.values.items():
-        assert found[key] == pytest.approx(norms, rel=1e-5), key
-    told = capfd.readouterr().out
-    assert "does not step while others do" not in told and "has no rows" not in told
+    check(tmp_path, truth, others=True)
+    printed = capfd.readouterr().out
+    assert "does not step while others do" not in printed and "has no rows" not in printed
 
 
 def test_a_clock_that_is_no_optimizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match='clock should be an optimizer or "end_step", found 3'):
-        watched(tmp_path, mlp(), None, {"clock": 3})
+        watched(tmp_path, mlp(), None, clock=3, **WEIGHTS)
 
 
-@pytest.mark.parametrize("is_said", [True, False])
-def test_a_step_that_the_program_ends_is_ended_once(tmp_path: Path, is_said: bool) -> None:
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_a_step_that_the_program_ends_is_ended_once(tmp_path: Path, is_announced: bool) -> None:
     model = mlp()
     optimizers = pair(model)
     truth = Truth(model)
-    with watched(tmp_path, model, optimizers, {"clock": "end_step"} if is_said else None) as monitor:
+    with watched(tmp_path, model, optimizers, **({"clock": "end_step"} if is_announced else {}), **WEIGHTS) as monitor:
         for step in range(STEPS):
             iterate(truth, model, optimizers, 1)
             monitor.end_step()
@@ -302,7 +293,7 @@ def test_a_step_that_the_program_ends_is_ended_once(tmp_path: Path, is_said: boo
 
 def test_a_program_without_optimizer_ends_steps_itself(tmp_path: Path) -> None:
     model = mlp()
-    with watched(tmp_path, model, None, xy_distribution=True) as monitor:
+    with watched(tmp_path, model, None, xy_distribution=True, **WEIGHTS) as monitor:
         for _ in range(STEPS):
             model.zero_grad()
             model(torch.randn(3, 4)).square().mean().backward()
@@ -321,7 +312,7 @@ def each_micro_batch(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 
 def test_optimizers_that_step_in_the_backward_pass_end_the_step_with_it(tmp_path: Path, each_micro_batch: bool) -> None:
-    """What the pass still reaches is of the same step: here the gradient of the first module's input."""
+    """The rest of the pass belongs to the same step: here the gradient of the first module's input."""
     model = mlp()
     optimizers = {parameter: torch.optim.SGD([parameter], lr=0.01) for parameter in model.parameters()}
 
@@ -332,7 +323,7 @@ def test_optimizers_that_step_in_the_backward_pass_end_the_step_with_it(tmp_path
     for parameter in model.parameters():
         parameter.register_post_accumulate_grad_hook(update)
     every = list(optimizers.values())
-    with watched(tmp_path, model, every, xy_distribution=True, monitor_mbs_grad=each_micro_batch) as monitor:
+    with watched(tmp_path, model, every, xy_distribution=True, monitor_mbs_grad=each_micro_batch, **WEIGHTS) as monitor:
         for step in range(STEPS):
             inputs = torch.randn(3, 4, requires_grad=True)
             model(inputs).square().mean().backward()
@@ -358,7 +349,7 @@ def test_a_step_that_raises_and_is_tried_again_has_the_rows_of_its_last_attempt(
     model = mlp()
     optimizer = FailsAtTimes(model.parameters(), lr=0.01)
     truth = Truth(model)
-    with watched(tmp_path, model, optimizer):
+    with watched(tmp_path, model, optimizer, **WEIGHTS):
         for step in range(STEPS):
             for optimizer.fails in [True] * (step % 3) + [False]:
                 optimizer.zero_grad()
@@ -391,7 +382,7 @@ def test_a_step_that_computes_and_clips_gradients_is_read_where_the_optimizer_in
     leader = LeadsAnother(model)
     norms = []
     leader.optim.register_step_pre_hook(lambda *_: norms.append(float(model[0].weight.grad.norm())))
-    with watched(tmp_path, model, leader):
+    with watched(tmp_path, model, leader, **WEIGHTS):
         for _ in range(STEPS):
             leader.step(model(torch.randn(3, 4)).square().mean())
     found = seen(tmp_path)
@@ -405,9 +396,9 @@ def test_kinds_that_have_no_rows_without_an_optimizer_are_named_once(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     model = mlp()
-    with watched(tmp_path, model) as monitor:
+    with watched(tmp_path, model, **WEIGHTS) as monitor:
         for _ in range(STEPS):
             model(torch.randn(3, 4)).square().mean().backward()
             monitor.end_step()
-    told = re.findall(r"\[WARNING\] (.*) have no rows: no optimizer is watched", capfd.readouterr().out)
-    assert [set(kinds.split(", ")) for kinds in told] == [{"grad_reduced", "param_origin", "param_updated"}]
+    printed = re.findall(r"\[WARNING\] (.*) have no rows: no optimizer is watched", capfd.readouterr().out)
+    assert [set(kinds.split(", ")) for kinds in printed] == [{"grad_reduced", "param_origin", "param_updated"}]

@@ -6,12 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import rows, same_tensors, sgd_job, watched
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import rows, write_config
-
-import stepwatch
 import torch
 
 LARGE = 128  # a square of it is remembered, so that the next module does not read it again
@@ -20,12 +16,9 @@ LARGE = 128  # a square of it is remembered, so that the next module does not re
 def trained(tmp_path: Path, sites: list[dict[str, Any]], steps: int, **config: Any) -> list[torch.Tensor]:
     """Train a chain of two modules under the monitor; return the first one's outputs."""
     torch.manual_seed(1)
-    model = torch.nn.Sequential(torch.nn.Linear(LARGE, LARGE), torch.nn.Identity())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    tmp_path.mkdir(exist_ok=True)
-    path = write_config(tmp_path / "config.json", **{"ops": ["norm"], **config}, stepwatch={"sites": sites})
+    model, optimizer = sgd_job(torch.nn.Sequential(torch.nn.Linear(LARGE, LARGE), torch.nn.Identity()))
     seen: list[torch.Tensor] = []
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+    with watched(tmp_path, model, optimizer, **{"ops": ["norm"], **config}, stepwatch={"sites": sites}):
         for _ in range(steps):
             hidden = model[0](torch.randn(LARGE, LARGE, requires_grad=True))
             seen.append(hidden.detach())
@@ -71,4 +64,4 @@ def test_parameters_of_a_group_are_read_in_its_steps_alone(tmp_path: Path) -> No
 def test_training_does_not_notice_groups(tmp_path: Path, every: int) -> None:
     plain = trained(tmp_path / "plain", [], 4)
     grouped = trained(tmp_path / "grouped", [{"match": "**", "every": every}], 4, xy_distribution=True)
-    assert all(torch.equal(a, b) for a, b in zip(plain, grouped, strict=True))
+    assert same_tensors(plain, grouped)

@@ -1,7 +1,7 @@
-"""A device that torch does not know, "slow", registered as PrivateUse1: copies off it arrive when the test says so.
+"""A device that torch does not know, "slow", registered as PrivateUse1: copies off it arrive when the test lets them.
 
 Its tensors are computed at once, where nobody but this file looks; what the host sees of them is as late as on a device
-that works through a queue. Whoever waits for the device is written down.
+that works through a queue. Waits for the device are counted.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class SlowTensor(torch.Tensor):
 
 
 class SlowDevice:
-    """What the tests do to the device, and see of it."""
+    """The controls and counters of the device."""
 
     def __init__(self) -> None:
         self.waits: list[str] = []  # operators that waited for it
         self.copies = 0  # off it, without waiting
         self.missing: set[str] = set()  # operators that it does not have
-        self.failing: set[str] = set()  # operators that raise what nobody has heard of
+        self.failing: set[str] = set()  # operators that raise an unexpected exception
         self.collectives: dict[int, Callable[[], object]] = {}  # what is yet to come, by where
         self.has_double = True
         self._is_stalled = False
@@ -49,7 +49,7 @@ class SlowDevice:
         self._is_stalled = True
 
     def resume(self) -> None:
-        """What was copied meanwhile arrives."""
+        """Let all copies of the meantime arrive."""
         self._is_stalled = False
         while self._queue:
             self._queue.pop(0)()

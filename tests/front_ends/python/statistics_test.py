@@ -34,7 +34,7 @@ def readable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def extreme(tensor: torch.Tensor, operator) -> float | int:
-    """torch raises for an empty tensor, where there is nothing to say."""
+    """torch raises for an empty tensor, which has no extremes."""
     return operator(readable(tensor)).item() if tensor.numel() else math.nan
 
 
@@ -45,7 +45,7 @@ def largest_magnitude(tensor: torch.Tensor) -> float:
 
 
 def share_below(tensor: torch.Tensor, eps: float) -> float:
-    """What torch says of `abs(tensor) < eps`, in double precision as it is not limited to 2^24 elements.
+    """Return the share of `abs(tensor) < eps` by torch, in double precision as it is not limited to 2^24 elements.
 
     Where torch rounds eps to 0 what is exactly zero counts all the same.
     """
@@ -113,7 +113,7 @@ def wrong_sums(found: Measured, tensor: torch.Tensor) -> list[str]:
 
 @many_examples
 @given(tensor=tensors(), eps=st.sampled_from(THRESHOLDS))
-def test_every_statistic_is_what_torch_says(library, tensor, eps):
+def test_every_statistic_is_that_of_torch(library, tensor, eps):
     found = library.measure(tensor, eps)
     assert not wrong_extremes(found, tensor) + wrong_sums(found, tensor), (tensor.dtype, tensor.shape, tensor.stride())
     assert same(found.zeros, share_below(tensor, eps))

@@ -1,19 +1,14 @@
-"""What training frameworks log by themselves, before modules with the shapes of theirs."""
+"""Logs of training frameworks, before modules with the shapes of theirs."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, write_config
+from jobs import lines_of_job, mlp, sgd_job, write_config
 
 import stepwatch
 import torch
@@ -23,8 +18,7 @@ class Run:
     """A watched model, and a framework that the program has imported before."""
 
     def __init__(self, folder: Path) -> None:
-        self.model = mlp()
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.125)
+        self.model, self.optimizer = sgd_job(lr=0.125)
         self.folder = folder
 
     def watch(self) -> stepwatch.Watch:
@@ -33,22 +27,12 @@ class Run:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "run"))
-    yield Run(tmp_path)
-
-
-def lines() -> list[dict[str, Any]]:
-    deadline = time.monotonic() + 20
-    while not stepwatch.jobs():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    (found,) = stepwatch.jobs()
-    return found.beats()["beats"]
+def run(tmp_path: Path, runtime: Path) -> Run:
+    return Run(tmp_path)
 
 
 def numbers() -> list[dict[str, Any]]:
-    return [line["beat"] for line in lines() if "lr" in line.get("beat", {})]
+    return [line["beat"] for line in lines_of_job() if "lr" in line.get("beat", {})]
 
 
 def put(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> ModuleType:
@@ -58,7 +42,7 @@ def put(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> ModuleTyp
     return module
 
 
-def test_the_trainer_of_transformers_tells_loss_phase_and_checkpoints(
+def test_the_trainer_of_transformers_reports_loss_phase_and_checkpoints(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     called: list[str] = []
@@ -99,10 +83,10 @@ def test_the_trainer_of_transformers_tells_loss_phase_and_checkpoints(
             trainer.on_prediction_step(None, None, None)
             end()
         CallbackHandler(torch.optim.SGD(mlp().parameters(), lr=1)).on_log(None, None, None, {"loss": 99})
-        told = numbers()
-        assert told[0] == {"step": 0, "phase": "train", "loss": 2.5, "grad_norm": 1.5, "lr": 1e-3, "epoch": 0.5}
-        assert [beat["loss"] for beat in told] == [2.5, 2.5]
-        phases = [line["beat"]["phase"] for line in lines() if "beat" in line]
+        found = numbers()
+        assert found[0] == {"step": 0, "phase": "train", "loss": 2.5, "grad_norm": 1.5, "lr": 1e-3, "epoch": 0.5}
+        assert [beat["loss"] for beat in found] == [2.5, 2.5]
+        phases = [line["beat"]["phase"] for line in lines_of_job() if "beat" in line]
         assert phases[-6:] == ["eval", "train"] * 3
     evaluations = ["prediction", "prediction", "evaluate", "prediction", "predict", "prediction", "begin"]
     assert called == ["log", "log", "log", *evaluations, "log"]
@@ -111,7 +95,7 @@ def test_the_trainer_of_transformers_tells_loss_phase_and_checkpoints(
 
 
 class FrameworkJob:
-    """What the frameworks do beside training, in functions of the shapes of theirs."""
+    """The frameworks' work beside training, in functions of the shapes of theirs."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
@@ -150,19 +134,19 @@ def test_checkpoints_and_evaluations_of_frameworks_are_phases_of_the_run(
         assert work() == 7
         with pytest.raises(RuntimeError, match="no space left"):
             work(fails=True)
-        told = lines()
-        assert [line["beat"]["phase"] for line in told if "beat" in line][-4:] == [phase, "train"] * 2
-        complete = [line["event"] for line in told if line.get("event", {}).get("kind") == "checkpoint"]
+        found = lines_of_job()
+        assert [line["beat"]["phase"] for line in found if "beat" in line][-4:] == [phase, "train"] * 2
+        complete = [line["event"] for line in found if line.get("event", {}).get("kind") == "checkpoint"]
         assert complete == ([{"kind": "checkpoint", "step": 0}] if phase == "checkpoint" else [])
         stranger = shape(torch.optim.SGD(mlp().parameters(), lr=1))
         if owner is not None:
             assert getattr(stranger, function)() == 7
-            assert len(lines()) == len(told)
+            assert len(lines_of_job()) == len(found)
     assert vars(place)[function] is original
 
 
 @pytest.mark.parametrize("package", LIGHTNINGS)
-def test_the_trainer_of_lightning_tells_what_it_logs(run: Run, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+def test_the_trainer_of_lightning_reports_its_logs(run: Run, monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     class _LoggerConnector:  # noqa: N801
         def __init__(self, trainer: Any) -> None:
             self.trainer = trainer
@@ -186,7 +170,7 @@ def test_the_trainer_of_lightning_tells_what_it_logs(run: Run, monkeypatch: pyte
         assert beat == {"step": 0, "phase": "train", "train_loss": 2.5, "accuracy": 0.5, "loss": 2.5, "lr": 0.125}
 
 
-def test_megatron_s_training_log_tells_loss_and_rate_whatever_the_order_of_its_parameters(
+def test_megatron_s_training_log_reports_loss_and_rate_whatever_the_order_of_its_parameters(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def training_log(  # as its versions have it, of which some have more

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, value, write_config
+from jobs import (
+    EVERYTHING,
+    WG,
+    XY,
+    manifest,
+    mlp,
+    names,
+    rows,
+    sgd_job,
+    steps_of,
+    structure,
+    train,
+    value,
+    watched,
+    write_config,
+)
 
 import python_programs
-import stepwatch
 import torch
 from stepwatch import TrainerMon
 
-WG = {"wg_distribution": True}
+pytestmark = pytest.mark.usefixtures("output_in_tmp_path")
 
 
-@pytest.fixture(autouse=True)
-def output_in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(tmp_path))
-    monkeypatch.setenv("DYNAMIC_MONITOR", "false")
-
-
-def monitored(
-    tmp_path: Path, model: torch.nn.Module, optimizer: Any, steps: int, micro_batches: int = 1, **config: Any
-) -> TrainerMon:
+def monitored(tmp_path: Path, model: torch.nn.Module, optimizer: Any, **config: Any) -> TrainerMon:
+    """Return a drop-in that watches a model."""
     monitor = TrainerMon(write_config(tmp_path / "config.json", **config))
-    monitor.set_monitor(model, optimizer, grad_acc_steps=micro_batches)
-    train(model, optimizer, steps, micro_batches=micro_batches)
-    monitor.close()
+    monitor.set_monitor(model, optimizer)
     return monitor
 
 
@@ -66,25 +70,19 @@ def test_a_missing_config_raises(tmp_path: Path) -> None:
         TrainerMon(tmp_path / "absent.json")
 
 
-def test_both_orders_of_positional_arguments_are_understood(tmp_path: Path) -> None:
-    for base, order in ((tmp_path / "a", "source"), (tmp_path / "b", "manual")):
-        base.mkdir()
-        os.environ["MONITOR_OUTPUT_DIR"] = str(base)
-        model = mlp()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        monitor = TrainerMon(write_config(base / "config.json", **WG))
-        if order == "source":
-            monitor.set_monitor(model, optimizer, 2, None, None, 10)
-        else:
-            monitor.set_monitor(model, 2, optimizer, None, None, 10)
-        train(model, optimizer, 1, micro_batches=2)
-        monitor.close()
-        assert len(rows(base, "grad_reduced", 10)) == 6
+@pytest.mark.parametrize("order", ["source", "manual"])
+def test_both_orders_of_positional_arguments_are_understood(tmp_path: Path, order: str) -> None:
+    model, optimizer = sgd_job()
+    monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
+    first = (optimizer, 2) if order == "source" else (2, optimizer)
+    monitor.set_monitor(model, *first, None, None, 10)
+    train(model, optimizer, 1, micro_batches=2)
+    monitor.close()
+    assert len(rows(tmp_path, "grad_reduced", 10)) == 6
 
 
 def test_unusable_numbers_are_replaced_with_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
     monitor.set_monitor(model, optimizer, grad_acc_steps=0, start_iteration=-4)
     monitor.close()
@@ -98,26 +96,20 @@ def test_the_log_level_is_that_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], level: str, lines: bool
 ) -> None:
     monkeypatch.setenv("MSPROBE_LOG_LEVEL", level)
-    model = mlp()
-    monitored(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.1), 1, **WG)
+    model, optimizer = sgd_job()
+    monitor = monitored(tmp_path, model, optimizer, **WG)
+    train(model, optimizer, 1)
+    monitor.close()
     out = capfd.readouterr().out
     assert ("[INFO] plan 1 applied: first step 0" in out) == lines
     assert f"({os.getpid()})" in out or not lines
-
-
-def test_gradients_come_per_micro_batch_if_asked(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    monitored(tmp_path, model, optimizer, 2, micro_batches=3, monitor_mbs_grad=True, **WG)
-    micro_steps = [row["micro_step"] for row in rows(tmp_path, "grad_unreduced", 1) if row["name"] == "0.bias"]
-    assert micro_steps == ["0", "1", "2"]
+    (plan,) = manifest(tmp_path)["plans"]
+    assert (plan["first_step"], plan["last_step"], plan["collected"]) == (0, 0, 1)
 
 
 def test_generate_metrics_return_the_last_values_under_their_tags(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    monitor = TrainerMon(write_config(tmp_path / "config.json", xy_distribution=True, **WG))
-    monitor.set_monitor(model, optimizer)
+    model, optimizer = sgd_job()
+    monitor = monitored(tmp_path, model, optimizer, **XY, **WG)
     train(model, optimizer, 2)
     reduced, unreduced = monitor.generate_wgrad_metrics()
     activations, gradients = monitor.generate_xy_metrics()
@@ -130,50 +122,27 @@ def test_generate_metrics_return_the_last_values_under_their_tags(tmp_path: Path
 
 
 def test_print_struct_writes_the_structure_and_ends_the_run(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
+    monitored(tmp_path, model, optimizer, print_struct=True)
     with pytest.raises(Exception, match="^exit after first monitor step when print model struct$"):
-        monitored(tmp_path, model, optimizer, 1, print_struct=True)
-    structure = json.loads((tmp_path / "module_struct/rank0/module_struct.json").read_text())
-    assert structure["0:3"]["output"] == {"config": "tensor", "tensor": "size=(5, 2), dtype=torch.float32"}
-    assert structure["0:3"]["output_grad"] == {"config": "tuple[1]", "0": "size=(5, 2), dtype=torch.float32"}
+        train(model, optimizer, 1)
+    described = structure(tmp_path)
+    assert described["0:3"]["output"] == {"config": "tensor", "tensor": "size=(5, 2), dtype=torch.float32"}
+    assert described["0:3"]["output_grad"] == {"config": "tuple[1]", "0": "size=(5, 2), dtype=torch.float32"}
 
 
 # --- optimizers ---
 
 
-def test_gradients_of_a_closure_are_those_that_it_computes(tmp_path: Path) -> None:
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
-    monitor.set_monitor(model, optimizer)
-    norms = []
-
-    def closure() -> torch.Tensor:
-        optimizer.zero_grad()
-        loss = model(torch.ones(3, 4)).pow(2).mean()
-        loss.backward()
-        norms.append(float(model.weight.grad.double().norm()))
-        return loss
-
-    for _ in range(2):
-        optimizer.step(closure)
-    monitor.close()
-    assert [value(rows(tmp_path, "grad_reduced", step), "weight", "norm") for step in (0, 1)] == pytest.approx(norms)
-
-
 @pytest.mark.parametrize("first", ["scheduler", "monitor"])
 def test_learning_rate_schedulers_work_made_before_or_after(tmp_path: Path, first: str) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
     if first == "monitor":
         monitor.set_monitor(model, optimizer)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
     if first == "scheduler":
         monitor.set_monitor(model, optimizer)
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(3):
@@ -181,91 +150,38 @@ def test_learning_rate_schedulers_work_made_before_or_after(tmp_path: Path, firs
             scheduler.step()
     monitor.close()
     train(model, optimizer, 1)
-    assert {row["step"] for row in rows(tmp_path, "grad_reduced")} == {"0", "1", "2"}
+    assert steps_of(tmp_path, "grad_reduced") == [0, 1, 2]
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.0125)
-
-
-def test_a_step_that_a_gradient_scaler_skips_is_a_step_without_an_update(tmp_path: Path) -> None:
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cpu")
-    monitor = TrainerMon(write_config(tmp_path / "config.json", param_distribution=True, **WG))
-    monitor.set_monitor(model, optimizer)
-    for step in range(3):
-        loss = model(torch.ones(3, 4)).mean() * (float("inf") if step == 1 else 1.0)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
-    monitor.close()
-    assert {row["step"] for row in rows(tmp_path, "param_updated")} == {"0", "2"}
-    assert rows(tmp_path, "grad_unreduced", 1)
 
 
 def test_a_scripted_module_takes_no_hooks_and_the_others_are_watched(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.jit.script(mlp()))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    monitored(tmp_path, model, optimizer, 2, xy_distribution=True, **WG)
-    assert {row["name"] for row in rows(tmp_path, "actv", 1)} == {".input", ".output", "0.input", "0.output"}
-    assert "1.3.weight" in {row["name"] for row in rows(tmp_path, "grad_reduced", 1)}
+    model, optimizer = sgd_job(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.jit.script(mlp())))
+    with watched(tmp_path, model, optimizer, **XY, **WG):
+        train(model, optimizer, 2)
+    assert names(tmp_path, "actv", 1) == {".input", ".output", "0.input", "0.output"}
+    assert "1.3.weight" in names(tmp_path, "grad_reduced", 1)
     assert capfd.readouterr().out.count("does not accept hooks") == 1
-
-
-def test_moments_of_a_group_added_later_are_watched(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.Adam(model[0].parameters(), lr=0.1)
-    monitor = TrainerMon(write_config(tmp_path / "config.json", mv_distribution=True))
-    monitor.set_monitor(model, optimizer)
-    train(model, optimizer, 2)
-    optimizer.add_param_group({"params": list(model[3].parameters())})
-    train(model, optimizer, 2)
-    monitor.close()
-    assert {row["name"] for row in rows(tmp_path, "exp_avg", 1)} == {"0.weight", "0.bias"}
-    assert "3.weight" in {row["name"] for row in rows(tmp_path, "exp_avg", 3)}
-
-
-def test_several_optimizers_share_the_steps_of_the_first(tmp_path: Path) -> None:
-    model = mlp()
-    first = torch.optim.SGD(model[3].parameters(), lr=0.1)
-    second = torch.optim.SGD(model[0].parameters(), lr=0.1)
-    monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
-    monitor.set_monitor(model, first)
-    monitor.set_monitor(model, second)
-    for _ in range(2):
-        model(torch.ones(3, 4)).sum().backward()
-        second.step()
-        first.step()
-    monitor.close()
-    assert {row["name"] for row in rows(tmp_path, "grad_reduced", 1)} >= {"0.weight", "3.weight"}
-    assert {row["step"] for row in rows(tmp_path, "grad_reduced")} == {"0", "1"}
 
 
 @pytest.mark.parametrize("options", [{"foreach": True}, {"fused": True}, {"capturable": False, "amsgrad": True}])
 def test_moments_are_read_whatever_the_form_of_the_optimizer(tmp_path: Path, options: dict[str, bool]) -> None:
     model = mlp()
-    monitored(tmp_path, model, torch.optim.AdamW(model.parameters(), **options), 2, mv_distribution=True)
+    optimizer = torch.optim.AdamW(model.parameters(), **options)
+    with watched(tmp_path, model, optimizer, mv_distribution=True):
+        train(model, optimizer, 2)
     assert len(rows(tmp_path, "exp_avg", 1)) == len(rows(tmp_path, "exp_avg_sq", 1)) == 6
 
 
-def test_an_optimizer_without_moments_is_said_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    model = mlp()
-    monitored(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.1), 4, mv_distribution=True)
-    assert capfd.readouterr().out.count("SGD keeps no exp_avg") == 1
-
-
 def test_an_optimizer_that_turns_odd_does_not_stop_training(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     optimizer.step = lambda: None  # type: ignore[method-assign]
-    monitor = TrainerMon(write_config(tmp_path / "config.json", **WG))
-    monitor.set_monitor(model, optimizer)
-    optimizer.param_groups = [{}]
-    for _ in range(3):
-        model(torch.ones(2, 4)).sum().backward()
-        optimizer.step()
-    monitor.close()
+    with watched(tmp_path, model, optimizer, **WG):
+        optimizer.param_groups = [{}]
+        for _ in range(3):
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
     assert capfd.readouterr().out.count("failed, rows are missing, training goes on: KeyError") == 1
 
 
@@ -276,8 +192,7 @@ def test_an_edit_starts_a_collection_and_its_end_is_written_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DYNAMIC_MONITOR", "True")
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     config = write_config(tmp_path / "config.json", dynamic_on=False, collect_times=2, **WG)
     monitor = TrainerMon(config)
     monitor.set_monitor(model, optimizer)
@@ -300,8 +215,7 @@ def test_a_broken_file_at_the_start_is_a_warning_in_dynamic_mode(
 ) -> None:
     monkeypatch.setenv("DYNAMIC_MONITOR", "true")
     (tmp_path / "config.json").write_text('{"ops": 3}')
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     monitor = TrainerMon(tmp_path / "config.json")
     monitor.set_monitor(model, optimizer)
     train(model, optimizer, 1)
@@ -313,19 +227,25 @@ def test_a_broken_file_at_the_start_is_a_warning_in_dynamic_mode(
     assert rows(tmp_path, "grad_reduced")
 
 
+def hooks_of(model: torch.nn.Module) -> list[object]:
+    found: list[object] = []
+    for module in model.modules():
+        found += [list(module._forward_hooks), list(module._forward_pre_hooks), list(module._backward_hooks)]
+    for parameter in model.parameters():
+        found += [list((parameter._post_accumulate_grad_hooks or {}).values()), parameter._backward_hooks]
+    return found
+
+
 def test_hooks_come_off_between_distant_samples(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", step_interval=5, xy_distribution=True, **WG)
-    monitor = TrainerMon(config)
-    monitor.set_monitor(model, optimizer)
+    model, optimizer = sgd_job()
+    bare = hooks_of(model)
     hooked = []
-    train(model, optimizer, 11, before_step=lambda step: hooked.append(bool(model[0]._forward_hooks)))
-    monitor.close()
+    with watched(tmp_path, model, optimizer, step_interval=5, **XY, **WG):
+        train(model, optimizer, 11, before_step=lambda step: hooked.append(hooks_of(model) != bare))
     assert hooked[0] and hooked[5] and hooked[10]
     assert not any(hooked[2:5]) and not any(hooked[7:10])
     for kind in ("actv", "actv_grad", "grad_unreduced"):
-        assert {row["step"] for row in rows(tmp_path, kind)} == {"0", "5", "10"}
+        assert steps_of(tmp_path, kind) == [0, 5, 10]
 
 
 # --- what is left behind ---
@@ -334,23 +254,20 @@ def test_hooks_come_off_between_distant_samples(tmp_path: Path) -> None:
 def touched(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> list[object]:
     things: list[object] = [optimizer.__dict__.get("step"), type(optimizer).step, torch.amp.GradScaler.step]
     things += [dict(optimizer._optimizer_step_pre_hooks), dict(optimizer._optimizer_step_post_hooks)]
-    for module in model.modules():
-        things += [list(module._forward_hooks), list(module._forward_pre_hooks), list(module._backward_hooks)]
-        things += [module.__dict__.get("forward"), type(module).__call__]
-    for parameter in model.parameters():
-        things += [list((parameter._post_accumulate_grad_hooks or {}).values()), parameter._backward_hooks]
-    return things
+    things += [(module.__dict__.get("forward"), type(module).__call__) for module in model.modules()]
+    return [*things, *hooks_of(model)]
 
 
 def test_everything_touched_is_restored_at_close(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     before = touched(model, optimizer)
-    config = write_config(tmp_path / "config.json", xy_distribution=True, **WG)
-    with stepwatch.watch(model, optimizer, config, output_dir=tmp_path):
+    with watched(tmp_path, model, optimizer, **EVERYTHING):
         train(model, optimizer, 2)
         assert touched(model, optimizer) != before
+        assert "step" not in vars(optimizer)
     assert touched(model, optimizer) == before
+    train(model, optimizer, 1)
+    assert steps_of(tmp_path, "grad_reduced") == [0, 1]
 
 
 FORKING_JOB = """
@@ -402,14 +319,6 @@ def test_rows_are_written_when_training_ends_by_an_exception(tmp_path: Path) -> 
     assert len(rows(tmp_path, "grad_reduced", 0)) == 6
 
 
-def test_the_last_step_is_the_last_that_was_seen(tmp_path: Path) -> None:
-    model = mlp()
-    monitored(tmp_path, model, torch.optim.SGD(model.parameters(), lr=0.1), 3, **WG)
-    (manifest,) = tmp_path.glob("*-rank0-*/manifest.json")
-    (plan,) = json.loads(manifest.read_text())["plans"]
-    assert (plan["first_step"], plan["last_step"], plan["collected"]) == (0, 2, 3)
-
-
 @pytest.mark.parametrize("process_group", [None, "not a group"])
 def test_the_mates_of_a_rank_without_a_process_group_are_the_ranks_of_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process_group: object
@@ -421,8 +330,7 @@ def test_the_mates_of_a_rank_without_a_process_group_are_the_ranks_of_the_job(
         monkeypatch.setenv("MONITOR_OUTPUT_DIR", str(base))
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setenv("WORLD_SIZE", str(ranks))
-        model = mlp()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model, optimizer = sgd_job()
         monitor = TrainerMon(config, process_group=process_group)
         monitor.set_monitor(model, optimizer)
         train(model, optimizer, 1)
@@ -432,3 +340,53 @@ def test_the_mates_of_a_rank_without_a_process_group_are_the_ranks_of_the_job(
         alarms = json.loads((base / f"anomaly_detected/rank{rank}/anomaly.json").read_text())
         assert alarms
         assert all(alarm["group_mates"] == list(range(ranks)) for alarm in alarms.values())
+
+
+def test_metrics_of_a_missing_gradient_are_nan_for_every_statistic(tmp_path: Path) -> None:
+    model, optimizer = sgd_job()
+    monitor = TrainerMon(write_config(tmp_path / "config.json", xy_distribution=True, ops=["norm", "nans"]))
+    monitor.set_monitor(model, optimizer)
+    train(model, optimizer, 1)
+    _, gradients = monitor.generate_xy_metrics()
+    monitor.close()
+    missing, there = gradients["0:.input:0/rank0/actv_grad"], gradients["0:.output:0/rank0/actv_grad"]
+    assert list(missing) == list(there) == ["norm", "nans", "shape", "dtype"]
+    assert all(math.isnan(float(number)) for number in missing.values())
+
+
+def test_metrics_between_backward_and_step_have_the_inputs_without_a_gradient(tmp_path: Path) -> None:
+    model, optimizer = sgd_job()
+    monitor = TrainerMon(write_config(tmp_path / "config.json", xy_distribution=True, ops=["norm", "nans"]))
+    monitor.set_monitor(model, optimizer)
+    model(torch.ones(5, 4)).sum().backward()
+    _, between = monitor.generate_xy_metrics()
+    optimizer.step()
+    _, after = monitor.generate_xy_metrics()
+    monitor.close()
+    assert between.keys() == after.keys()
+    assert math.isnan(float(between["0:.input:0/rank0/actv_grad"]["norm"]))
+    assert math.isnan(float(between["0:0.input:0/rank0/actv_grad"]["norm"]))
+    assert not math.isnan(float(between["0:2.input:0/rank0/actv_grad"]["norm"]))
+    names = [row["name"] for row in rows(tmp_path, "actv_grad", 0)]
+    assert sorted(names) == sorted(set(names)), "a row twice"
+
+
+def test_metrics_between_two_backward_passes_keep_the_gradient_that_comes_second(tmp_path: Path) -> None:
+    class Pair(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return a * 2, b * 3
+
+    model, optimizer = sgd_job(
+        torch.nn.ModuleDict({"a": torch.nn.Linear(4, 4), "b": torch.nn.Linear(4, 4), "pair": Pair()})
+    )
+    monitor = TrainerMon(write_config(tmp_path / "config.json", xy_distribution=True, ops=["norm"]))
+    monitor.set_monitor(model, optimizer)
+    ones = torch.ones(5, 4)
+    first, second = model["pair"](model["a"](ones), model["b"](ones))
+    first.sum().backward()
+    _, between = monitor.generate_xy_metrics()
+    second.sum().backward()
+    optimizer.step()
+    monitor.close()
+    assert "0:pair.input_1:0/rank0/actv_grad" not in between
+    assert value(rows(tmp_path, "actv_grad", 0), "pair.input_1", "norm") == pytest.approx(math.sqrt(20) * 3)

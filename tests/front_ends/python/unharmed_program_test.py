@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, write_config
+from jobs import WG, mlp, names, rows, sgd_job, train, watched, write_config
 
 import python_programs
 import stepwatch
@@ -78,11 +75,6 @@ steps(3)
     assert (tmp_path / "checkpoint").read_bytes() == b""
 
 
-def test_a_monitor_that_nobody_holds_writes_all_rows_at_the_end(tmp_path: Path) -> None:
-    assert ends_well(with_config(tmp_path, "watch()\nsteps(3)\n"), stdout=subprocess.DEVNULL)
-    assert len(rows(tmp_path, "grad_reduced")) == 6
-
-
 def test_an_interrupt_that_comes_while_a_hook_runs_reaches_the_program(tmp_path: Path) -> None:
     class Interrupts(torch.Tensor):
         @classmethod
@@ -93,10 +85,8 @@ def test_an_interrupt_that_comes_while_a_hook_runs_reaches_the_program(tmp_path:
             return super().__torch_function__(func, types, args, kwargs or {})
 
     armed: list[bool] = []
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", xy_distribution=True)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+    model, optimizer = sgd_job()
+    with watched(tmp_path, model, optimizer, xy_distribution=True):
         sample = torch.ones(2, 4).as_subclass(Interrupts)
         armed.append(True)
         with pytest.raises(KeyboardInterrupt):
@@ -123,20 +113,16 @@ def test_exceptions_and_names_that_cannot_be_written_stop_nothing(
     model.add_module("\udc80", Odd(4, 4))
     model.add_module("plain", torch.nn.Linear(4, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", xy_distribution=True, wg_distribution=True, stack_info=True)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+    with watched(tmp_path, model, optimizer, xy_distribution=True, wg_distribution=True, stack_info=True):
         train(model, optimizer, 2)
     assert "failed, rows are missing, training goes on" in capfd.readouterr().out
-    names = {row["name"] for row in rows(tmp_path, "grad_reduced", 1)}
-    assert names == {"\\udc80.weight", "\\udc80.bias", "plain.weight", "plain.bias"}
-    assert {row["name"] for row in rows(tmp_path, "actv", 1)} == {"plain.input", "plain.output", ".input", ".output"}
+    assert names(tmp_path, "grad_reduced", 1) == {"\\udc80.weight", "\\udc80.bias", "plain.weight", "plain.bias"}
+    assert names(tmp_path, "actv", 1) == {"plain.input", "plain.output", ".input", ".output"}
 
 
 def test_lazy_parameters_are_watched_once_they_are_there(tmp_path: Path) -> None:
-    model = torch.nn.Sequential(torch.nn.LazyLinear(4), torch.nn.LazyLinear(2))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", wg_distribution=True)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+    model, optimizer = sgd_job(torch.nn.Sequential(torch.nn.LazyLinear(4), torch.nn.LazyLinear(2)))
+    with watched(tmp_path, model, optimizer, wg_distribution=True):
         train(model, optimizer, 3)
     assert len(rows(tmp_path, "grad_unreduced", 2)) == 4
 
@@ -148,10 +134,8 @@ def test_containers_that_hold_each_other_come_to_an_end(tmp_path: Path) -> None:
             tangle += [tangle] * 40
             return tangle
 
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), Tangled())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    config = write_config(tmp_path / "config.json", xy_distribution=True, forward_only=True)
-    with stepwatch.watch(model, optimizer, config, dynamic=False, output_dir=tmp_path):
+    model, optimizer = sgd_job(torch.nn.Sequential(torch.nn.Linear(4, 4), Tangled()))
+    with watched(tmp_path, model, optimizer, xy_distribution=True, forward_only=True):
         model(torch.ones(2, 4))[0].sum().backward()
         optimizer.step()
 
@@ -163,9 +147,8 @@ def test_an_optimizer_whose_step_cannot_be_replaced_is_refused_by_name(tmp_path:
         def step(self) -> None:
             pass
 
-    config = write_config(tmp_path / "config.json", wg_distribution=True)
     with pytest.raises(TypeError, match="cannot follow the steps of Slotted"):
-        stepwatch.watch(mlp(), Slotted(), config, dynamic=False, output_dir=tmp_path)
+        watched(tmp_path, mlp(), Slotted(), **WG)
 
 
 def test_a_program_that_changes_its_directory_keeps_its_config_and_its_output(
@@ -175,8 +158,7 @@ def test_a_program_that_changes_its_directory_keeps_its_config_and_its_output(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MONITOR_OUTPUT_DIR", "runs")
     write_config(tmp_path / "config.json", wg_distribution=True, dynamic_on=True)
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job()
     with stepwatch.watch(model, optimizer, "config.json", dynamic=True) as monitor:
         assert monitor.refresh() in ("armed", "unchanged")
         train(model, optimizer, 2)

@@ -1,35 +1,16 @@
-"""What the rows say is what torch computes, and training does not notice."""
+"""Rows hold the numbers that torch computes."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
-import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
+from jobs import TENSORS, mlp, norm, rows, sgd_job, train, value, watched
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import mlp, rows, train, value, write_config
-
-import stepwatch
 import torch
 from stepwatch import _core
-
-EVERYTHING = {
-    "xy_distribution": True,
-    "wg_distribution": True,
-    "mv_distribution": True,
-    "param_distribution": True,
-}
-
-
-def watched(tmp_path: Path, model: torch.nn.Module, optimizer: Any, **config: Any) -> stepwatch.Watch:
-    path = write_config(tmp_path / "config.json", **config)
-    return stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path)
 
 
 def agrees(table: list[dict[str, str]], name: str, tensor: torch.Tensor) -> bool:
@@ -43,7 +24,7 @@ def test_rows_hold_what_the_hooks_of_torch_see(tmp_path: Path) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     seen: dict[str, torch.Tensor] = {}
     model[3].register_forward_hook(lambda _, args, out: seen.update(input=args[0].clone(), output=out.clone()))
-    with watched(tmp_path, model, optimizer, **EVERYTHING):
+    with watched(tmp_path, model, optimizer, **TENSORS):
         weight = model[3].weight
         for step in range(2):
             model(torch.randn(5, 4)).pow(2).mean().backward()
@@ -73,8 +54,7 @@ def test_gradients_of_inputs_are_those_through_the_module_alone(tmp_path: Path) 
             shared = self.first(x)
             return self.left(shared) + self.right(shared).pow(2)
 
-    model = TwoBranches()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    model, optimizer = sgd_job(TwoBranches(), lr=0.0)
     with watched(tmp_path, model, optimizer, xy_distribution=True):
         model(torch.ones(3, 4)).sum().backward()
         optimizer.step()
@@ -106,37 +86,9 @@ def checkpointed(use_reentrant: bool) -> torch.nn.Module:
     return Checkpointed()
 
 
-class Attention(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(5)
-        layer = torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
-        self.encoder = torch.nn.TransformerEncoder(layer, 2)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.encoder(x.unsqueeze(0)).squeeze(0)
-
-
-@pytest.mark.parametrize(
-    "build",
-    [mlp, Attention, lambda: checkpointed(False), lambda: checkpointed(True)],
-    ids=["in_place", "one_tensor_three_times", "checkpoint", "reentrant_checkpoint"],
-)
-def test_training_gives_the_same_bits_watched_or_not(tmp_path: Path, build: Any) -> None:
-    torch.set_num_threads(1)
-    bare, model = build(), build()
-    train(bare, torch.optim.Adam(bare.parameters()), 3)
-    optimizer = torch.optim.Adam(model.parameters())
-    with watched(tmp_path, model, optimizer, **EVERYTHING):
-        train(model, optimizer, 3)
-    assert all(torch.equal(a, b) for a, b in zip(bare.parameters(), model.parameters()))
-    assert rows(tmp_path, "actv", 2) and rows(tmp_path, "actv_grad", 2)
-
-
 @pytest.mark.parametrize("use_reentrant", [False, True])
-def test_what_a_checkpoint_recomputes_is_no_second_row(tmp_path: Path, use_reentrant: bool) -> None:
-    model = checkpointed(use_reentrant)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def test_tensors_that_a_checkpoint_recomputes_have_no_second_row(tmp_path: Path, use_reentrant: bool) -> None:
+    model, optimizer = sgd_job(checkpointed(use_reentrant))
     with watched(tmp_path, model, optimizer, xy_distribution=True):
         train(model, optimizer, 1)
     for kind in ("actv", "actv_grad"):
@@ -168,8 +120,7 @@ class Pairs(torch.nn.Module):
 
 
 def test_tensors_are_found_in_tuples_dicts_and_dataclasses(tmp_path: Path) -> None:
-    model = Nested()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(Nested())
     with watched(tmp_path, model, optimizer, xy_distribution=True):
         train(model, optimizer, 1)
     names = {row["name"] for row in rows(tmp_path, "actv") if row["name"].startswith("pairs")}
@@ -189,8 +140,7 @@ def test_a_module_that_runs_twice_gets_a_second_row(tmp_path: Path) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.layer(self.layer(x))
 
-    model = Twice()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(Twice())
     with watched(tmp_path, model, optimizer, xy_distribution=True):
         train(model, optimizer, 1, micro_batches=2)
     cells = [(row["name"], row["micro_step"]) for row in rows(tmp_path, "actv") if row["name"].startswith("layer.out")]
@@ -202,43 +152,10 @@ def test_a_module_that_runs_twice_gets_a_second_row(tmp_path: Path) -> None:
     ]
 
 
-def test_a_forward_that_raises_leaves_the_next_one_right(tmp_path: Path) -> None:
-    class Moody(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer, self.fails = torch.nn.Linear(4, 4), True
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            if self.fails:
-                raise RuntimeError("out of luck")
-            return self.layer(x)
-
-    model = Moody()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer, xy_distribution=True):
-        with pytest.raises(RuntimeError, match="out of luck"):
-            model(torch.ones(2, 4))
-        model.fails = False
-        model(torch.ones(2, 4)).sum().backward()
-        optimizer.step()
-    assert [row["name"] for row in rows(tmp_path, "actv", 0)].count(".output") == 1
-
-
-def test_copies_of_a_watched_model_write_nothing(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer, **EVERYTHING):
-        for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-            copied(torch.ones(2, 4)).sum().backward()
-        train(model, optimizer, 1)
-    assert [row["name"] for row in rows(tmp_path, "actv", 0)].count("3.output") == 1
-
-
-def test_what_cannot_be_measured_is_said_once_and_training_goes_on(
+def test_tensors_that_cannot_be_measured_are_reported_once_and_training_goes_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    model = torch.nn.Linear(4, 2, dtype=torch.complex64)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(torch.nn.Linear(4, 2, dtype=torch.complex64))
     with watched(tmp_path, model, optimizer, wg_distribution=True):
         for _ in range(3):
             model(torch.ones(5, 4, dtype=torch.complex64)).abs().sum().backward()
@@ -287,52 +204,19 @@ def test_tensors_without_plain_memory_are_refused_with_a_sentence() -> None:
             assert isinstance(_core.view_of(torch, tensor, by_attributes), str)
 
 
-class HalfUsed(torch.nn.Module):
-    """Uses one of its inputs; somebody uses one of its outputs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = Halves()
-        self.fc = torch.nn.Linear(4, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        hidden = self.fc(x)
-        used, _ = self.inner(hidden * 1, hidden * 2)
-        return used
-
-
-class Halves(torch.nn.Module):
-    def forward(self, used: torch.Tensor, unused: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return used * 3, used[:2] * 5
-
-
-def test_an_input_that_is_not_used_beside_one_that_is_has_a_gradient_of_zero(tmp_path: Path) -> None:
-    model = HalfUsed()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer, xy_distribution=True):
-        train(model, optimizer, 1)
-    table = rows(tmp_path, "actv_grad")
-    assert value(table, "inner.input_0", "norm") > 0 and value(table, "inner.output_0", "norm") > 0
-    (row,) = [row for row in table if row["name"] == "inner.input_1"]
-    assert (float(row["norm"]), float(row["max"]), float(row["zeros"])) == (0, 0, 1)
-    assert (row["shape"], row["dtype"]) == ("[5, 4]", "torch.float32")
-    assert all(row["norm"] == "nan" for row in table if row["name"] in (".input", "inner.output_1"))
-
-
 @pytest.mark.parametrize("set_to_none", [True, False])
 @pytest.mark.parametrize("passes", [1, 2])
 def test_unreduced_gradients_are_those_of_the_last_backward_pass_in_every_step(
     tmp_path: Path, set_to_none: bool, passes: int
 ) -> None:
-    model = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = sgd_job(torch.nn.Linear(4, 2))
     expected = []
     with watched(tmp_path, model, optimizer, wg_distribution=True, step_interval=1):
         for _ in range(12):  # beyond the step in which the monitor changes to another kind of hook
             for number in range(passes):
                 model(torch.randn(3, 4)).pow(2).sum().backward()
                 if number == passes - 1:
-                    expected.append(model.weight.grad.double().norm().item())
+                    expected.append(norm(model.weight.grad))
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
             optimizer.step()
             optimizer.zero_grad(set_to_none=set_to_none)
@@ -341,17 +225,3 @@ def test_unreduced_gradients_are_those_of_the_last_backward_pass_in_every_step(
         assert value(table, "weight", "norm") == pytest.approx(expected[step], rel=1e-12)
         assert value(rows(tmp_path, "grad_reduced", step), "weight", "norm") < 2e-3
     assert model.weight._backward_hooks is None
-
-
-def test_samples_far_apart_leave_no_hook_on_a_parameter(tmp_path: Path) -> None:
-    model = mlp()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with watched(tmp_path, model, optimizer, wg_distribution=True, step_interval=4):
-        train(model, optimizer, 12, before_step=lambda step: expect_bare(model) if step % 4 in (2, 3) else None)
-    assert {int(row["step"]) for row in rows(tmp_path, "grad_unreduced")} == {0, 4, 8}
-
-
-def expect_bare(model: torch.nn.Module) -> None:
-    for parameter in model.parameters():
-        assert parameter._backward_hooks is None
-        assert parameter._post_accumulate_grad_hooks is None

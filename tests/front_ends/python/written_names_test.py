@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import WG, manifest, names, rows, sgd_job, stacks, steps_of, structure, train, watched
 
-pytest.importorskip("stepwatch", reason="the Python package is not installed")
-
-from jobs import rows, train, write_config
-
-import stepwatch
 import torch
 from stepwatch.frameworks.names import as_written
 
-PARAMETERS = {"0.weight", "0.bias", "1.weight", "1.bias"}
+WRITTEN = {"0.weight", "0.bias", "1.weight", "1.bias"}
 MANGLED = {"_orig_mod.0.weight", "_orig_mod.0.bias"} | {
     f"_orig_mod.1._checkpoint_wrapped_module.{name}" for name in ("weight", "bias")
 }
@@ -43,21 +37,15 @@ def wrapped() -> Any:
 
 
 def run(tmp_path: Path, **config: Any) -> None:
-    model = wrapped()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    path = write_config(tmp_path / "config.json", **config)
-    with stepwatch.watch(model, optimizer, path, dynamic=False, output_dir=tmp_path):
+    model, optimizer = sgd_job(wrapped())
+    with watched(tmp_path, model, optimizer, **config):
         train(model, optimizer, 2)
-
-
-def names(tmp_path: Path, kind: str) -> set[str]:
-    return {row["name"] for row in rows(tmp_path, kind, 1)}
 
 
 def test_names_are_those_that_the_user_wrote(tmp_path: Path) -> None:
     run(tmp_path, wg_distribution=True, xy_distribution=True)
-    assert names(tmp_path, "grad_reduced") == names(tmp_path, "grad_unreduced") == PARAMETERS
-    assert {"0.input", "0.output", "1.input", "1.output"} <= names(tmp_path, "actv")
+    assert names(tmp_path, "grad_reduced", 1) == names(tmp_path, "grad_unreduced", 1) == WRITTEN
+    assert {"0.input", "0.output", "1.input", "1.output"} <= names(tmp_path, "actv", 1)
     for kind in ("actv", "actv_grad"):
         found = [row["name"] for row in rows(tmp_path, kind, 1)]
         assert sorted(found) == sorted(f"{name}.{port}" for name in ("", "0", "1") for port in ("input", "output"))
@@ -65,14 +53,14 @@ def test_names_are_those_that_the_user_wrote(tmp_path: Path) -> None:
 
 def test_msprobes_spelling_is_there_for_the_asking(tmp_path: Path) -> None:
     run(tmp_path, wg_distribution=True, stepwatch={"names": "torch"})
-    assert names(tmp_path, "grad_reduced") == MANGLED
+    assert names(tmp_path, "grad_reduced", 1) == MANGLED
 
 
 @pytest.mark.parametrize("target", ["1", "_orig_mod.1._checkpoint_wrapped_module"])
 def test_targets_take_either_spelling(tmp_path: Path, target: str) -> None:
     run(tmp_path, wg_distribution=True, xy_distribution=True, targets={target: {}})
-    assert names(tmp_path, "grad_reduced") == {"1.weight", "1.bias"}
-    assert names(tmp_path, "actv") == {"1.input", "1.output"}
+    assert names(tmp_path, "grad_reduced", 1) == {"1.weight", "1.bias"}
+    assert names(tmp_path, "actv", 1) == {"1.input", "1.output"}
 
 
 SPELLINGS = {
@@ -84,31 +72,22 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("names", SPELLINGS)
-def test_the_structure_has_the_names_of_the_rows(tmp_path: Path, names: str) -> None:
-    run(tmp_path, print_struct=True, stepwatch={"names": names, "exit_after_struct": False})
-    structure = json.loads((tmp_path / "module_struct/rank0/module_struct.json").read_text())
-    assert structure.keys() == SPELLINGS[names]
-    assert all("size=(5, " in module["output_grad"]["0"] for module in structure.values())
-
-
-@pytest.mark.parametrize("names", SPELLINGS)
-def test_call_stacks_have_the_names_of_the_rows(tmp_path: Path, names: str) -> None:
-    run(tmp_path, stack_info=True, wg_distribution=True, stepwatch={"names": names})
-    (path,) = tmp_path.glob("*-rank0-*/stack_info.csv")
-    with open(path, newline="") as file:
-        stacks = {row["module_name"]: row["stack_info"] for row in csv.DictReader(file)}
-    assert stacks.keys() == SPELLINGS[names]
-    inside = "0:1" if names == "model" else "0:_orig_mod.1._checkpoint_wrapped_module"
-    assert "checkpoint_wrapper.py" in stacks[inside]
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_the_structure_and_call_stacks_have_the_names_of_the_rows(tmp_path: Path, spelling: str) -> None:
+    own = {"names": spelling, "exit_after_struct": False}
+    run(tmp_path, print_struct=True, stack_info=True, wg_distribution=True, stepwatch=own)
+    described = structure(tmp_path)
+    assert described.keys() == stacks(tmp_path).keys() == SPELLINGS[spelling]
+    assert all("size=(5, " in module["output_grad"]["0"] for module in described.values())
+    inside = "0:1" if spelling == "model" else "0:_orig_mod.1._checkpoint_wrapped_module"
+    assert "checkpoint_wrapper.py" in stacks(tmp_path)[inside]
+    assert steps_of(tmp_path, "grad_reduced") == [0, 1]
 
 
 def test_the_manifest_maps_torchs_names_to_the_users(tmp_path: Path) -> None:
-    run(tmp_path, wg_distribution=True)
-    (manifest,) = tmp_path.glob("*-rank*/manifest.json")
-    sites = json.loads(manifest.read_text())["sites"]
-    mapping = {each["name"]: each["as_written"] for each in sites["parameters"]}
-    assert set(mapping) == MANGLED and set(mapping.values()) == PARAMETERS
+    run(tmp_path, **WG)
+    mapping = {each["name"]: each["as_written"] for each in manifest(tmp_path)["sites"]["parameters"]}
+    assert set(mapping) == MANGLED and set(mapping.values()) == WRITTEN
 
 
 def test_only_whole_parts_of_a_name_are_left_out() -> None:

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -58,7 +59,7 @@ inline void PutInGroup(torch::optim::Optimizer& optimizer, const torch::Tensor& 
   optimizer.state().erase(old.unsafeGetTensorImpl());
 }
 
-// What torch's own operators say of the parameters that have a gradient, by kind and name.
+// The values that torch's own operators give for the parameters that have a gradient, by kind and name.
 using Norms = std::map<std::pair<SiteKind, std::string>, double>;
 
 inline Norms BeforeUpdate(const Changing& model) {
@@ -100,29 +101,61 @@ inline void CheckRows(const Harness& harness, int64_t step, const Norms& norms, 
   for (const auto& [key, norm] : seen) FAIL_CHECK(SiteKindName(key.first) << " " << key.second << " is a row too many");
 }
 
-// Trains, with a change before each step, and checks the rows of every step. `late` names the parameter whose
-// un-reduced gradient may be absent in a step.
-inline void TrainAndCheck(Harness& harness, Changing& model, torch::optim::Optimizer& optimizer, TorchMonitor& monitor,
-                          const std::function<std::string(int)>& change) {
-  std::vector<Norms> norms;
-  std::vector<std::string> late;
-  for (int step = 0; step < kSteps; ++step) {
-    late.push_back(change(step));
-    optimizer.zero_grad();
-    model().backward();
-    norms.push_back(BeforeUpdate(model));
-    optimizer.step();
-    AddAfterUpdate(model, &norms.back());
-  }
-  CHECK(monitor.core().step() == kSteps);
-  CHECK(monitor.Close().ok());
-  for (int step = 0; step < kSteps; ++step)
-    CheckRows(harness, step, norms[static_cast<size_t>(step)], late[static_cast<size_t>(step)]);
-  CHECK(harness.CountEvents(EventKind::kDegraded, "") == 0);
-  CHECK(harness.LedgersBalance());
+inline Parameters AllParameters(const Changing& model) {
+  return model->parameters();
 }
 
-// Events are told by another thread.
+// A changing model under a monitor.
+struct ChangingJob {
+  // `listed` returns the parameters that the optimizer lists, and may freeze others before the monitor sees the model.
+  explicit ChangingJob(
+      const std::string& config, const std::function<Parameters(const Changing&)>& listed = AllParameters,
+      const std::function<void(Options&)>& set = [](Options&) {})
+      : harness(config), optimizer(listed(model), AdamRate()) {
+    set(harness.options);
+    monitor = std::make_unique<TorchMonitor>(harness.options);
+    monitor->Attach(*model, optimizer);
+  }
+
+  // Trains, with a change before each step.
+  void TrainAndClose(int steps, const std::function<void(int)>& change) {
+    for (int step = 0; step < steps; ++step) {
+      change(step);
+      optimizer.zero_grad();
+      model().backward();
+      optimizer.step();
+    }
+    CHECK(monitor->Close().ok());
+    CHECK(harness.LedgersBalance());
+  }
+  // Trains `kSteps`, and checks the rows of each. The change may return the name of a parameter whose un-reduced
+  // gradient may be absent in the step.
+  void TrainAndCheck(const std::function<std::string(int)>& change) {
+    std::vector<Norms> norms;
+    std::vector<std::string> late;
+    for (int step = 0; step < kSteps; ++step) {
+      late.push_back(change(step));
+      optimizer.zero_grad();
+      model().backward();
+      norms.push_back(BeforeUpdate(model));
+      optimizer.step();
+      AddAfterUpdate(model, &norms.back());
+    }
+    CHECK(monitor->core().step() == kSteps);
+    CHECK(monitor->Close().ok());
+    for (int step = 0; step < kSteps; ++step)
+      CheckRows(harness, step, norms[static_cast<size_t>(step)], late[static_cast<size_t>(step)]);
+    CHECK(harness.CountEvents(EventKind::kDegraded, "") == 0);
+    CHECK(harness.LedgersBalance());
+  }
+
+  Harness harness;
+  Changing model;
+  AdamW optimizer;
+  std::unique_ptr<TorchMonitor> monitor;
+};
+
+// Events are reported by another thread.
 inline bool WaitForEvent(const Harness& harness, EventKind kind, const std::string& part) {
   for (int i = 0; i < 1000 && harness.CountEvents(kind, part) == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

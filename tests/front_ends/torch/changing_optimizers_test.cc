@@ -1,4 +1,4 @@
-// Optimizers that change while a model is trained: rows follow whoever updates a parameter.
+// Optimizers that change while a model is trained: rows follow the one that updates a parameter.
 #include <chrono>
 #include <memory>
 #include <string>
@@ -11,35 +11,29 @@
 namespace stepwatch::tests {
 
 TEST_CASE("a parameter that comes to an optimizer as a group has rows in that step") {
-  Harness harness(kOfParameters);
-  Changing model;
-  Freeze(model->body, true);
-  Parameters first{model->points};
-  for (const torch::Tensor& parameter : model->head->parameters()) first.push_back(parameter);
-  AdamW optimizer(first, AdamRate());
-  TorchMonitor monitor(harness.options);
-  monitor.Attach(*model, optimizer);
-  TrainAndCheck(harness, model, optimizer, monitor, [&](int step) -> std::string {
+  ChangingJob job(kOfParameters, [](const Changing& model) {
+    Freeze(model->body, true);
+    Parameters listed = model->head->parameters();
+    listed.push_back(model->points);
+    return listed;
+  });
+  job.TrainAndCheck([&](int step) -> std::string {
     if (step != 3) return "";
-    Freeze(model->body, false);
-    optimizer.add_param_group(torch::optim::OptimizerParamGroup(model->body->parameters()));
+    Freeze(job.model->body, false);
+    job.optimizer.add_param_group(torch::optim::OptimizerParamGroup(job.model->body->parameters()));
     return "";
   });
-  CHECK(harness.CountEvents(EventKind::kNote, "were moved to an attached optimizer") == 1);
+  CHECK(job.harness.CountEvents(EventKind::kNote, "were moved to an attached optimizer") == 1);
 }
 
 TEST_CASE("an optimizer that is assigned to the watched variable is watched in its place") {
-  Harness harness(kOfParameters);
-  Changing model;
-  AdamW optimizer(model->parameters(), AdamRate());
-  TorchMonitor monitor(harness.options);
-  monitor.Attach(*model, optimizer);
-  TrainAndCheck(harness, model, optimizer, monitor, [&](int step) -> std::string {
-    if (step == 5) optimizer = AdamW(model->parameters(), torch::optim::AdamWOptions(1e-3));
+  ChangingJob job(kOfParameters);
+  job.TrainAndCheck([&](int step) -> std::string {
+    if (step == 5) job.optimizer = AdamW(job.model->parameters(), torch::optim::AdamWOptions(1e-3));
     return "";
   });
-  CHECK(harness.RowsOf(SiteKind::kExpAvg, 5).empty());  // it begins without a state
-  CHECK(harness.RowsOf(SiteKind::kExpAvg, 6).size() == 5);
+  CHECK(job.harness.RowsOf(SiteKind::kExpAvg, 5).empty());  // it begins without a state
+  CHECK(job.harness.RowsOf(SiteKind::kExpAvg, 6).size() == 5);
 }
 
 TEST_CASE("an optimizer that is replaced, and that the program keeps, leaves its parameters to the new one") {
@@ -68,7 +62,7 @@ TEST_CASE("an optimizer that is replaced, and that the program keeps, leaves its
   CHECK(harness.CountEvents(EventKind::kWarning, "") == 0);
 }
 
-TEST_CASE("of optimizers that take turns, the one that steps has the rows") {
+TEST_CASE("rows belong to the one that steps of optimizers that take turns") {
   Harness harness(kOfParameters);
   harness.options.ends_step_by_hand = true;
   Changing model;

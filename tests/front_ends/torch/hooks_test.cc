@@ -274,22 +274,4 @@ TEST_CASE("tensors that cannot be measured are dropped, counted and named once p
   CHECK(!harness.Find(SiteKind::kActv, "odd.output_0"));
 }
 
-TEST_CASE("Adam's moments exist from the second step on") {
-  Harness harness(R"({"mv_distribution": true, "mg_direction": true})");
-  Net net;
-  auto fc = net->Add("fc", nn::Linear(4, 4));
-  Watched<torch::optim::Adam> optimizer(net->parameters(), torch::optim::AdamOptions(1e-2));
-  TorchMonitor monitor(harness.options);
-  monitor.Attach(*net, optimizer);
-  for (int step = 0; step < 2; ++step) {
-    fc(torch::randn({2, 4})).sum().backward();
-    optimizer.step();
-  }
-  CHECK(monitor.Close().ok());
-  for (const SiteKind kind : {SiteKind::kExpAvg, SiteKind::kExpAvgSq, SiteKind::kMgDirection}) {
-    CHECK(harness.RowsOf(kind, 0).empty());
-    CHECK(harness.RowsOf(kind, 1).size() == 2);
-  }
-}
-
 }  // namespace stepwatch::tests

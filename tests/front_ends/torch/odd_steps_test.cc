@@ -177,14 +177,14 @@ TEST_CASE("an optimizer made of a watched one may do anything before it updates"
   TrainInside(harness, net, optimizer);
 }
 
-TEST_CASE("of a class of the program's own, gradients are those that its step has updated by") {
+TEST_CASE("gradients of a class of the program's own are those that its step has updated by") {
   Harness harness(kOfUpdates);
   SteppedNet net;
   WatchedDoesAll optimizer(net->parameters(), Rate());
   TrainInside(harness, net, optimizer);
 }
 
-TEST_CASE("a class of the program's own has moments, and a line says why it has no mg_direction") {
+TEST_CASE("a class of the program's own has moments, and a warning why it has no mg_direction") {
   Harness harness(R"({"wg_distribution": true, "param_distribution": true, "mv_distribution": true,
                       "mg_direction": true})");
   SteppedNet net;
@@ -215,7 +215,7 @@ TEST_CASE("a closure that a class of the program's own runs again leaves the gra
   CheckReduced(harness, norms);
 }
 
-TEST_CASE("of an optimizer inside of another one, gradients are read where it updates, whichever is attached") {
+TEST_CASE("gradients of an optimizer inside of another one are read where it updates, whichever is attached") {
   const int attached = GENERATE(0, 1, 2, 3);  // the one inside, the one outside, both in either order
   INFO("attached: " << attached);
   Harness harness(kOfUpdates);

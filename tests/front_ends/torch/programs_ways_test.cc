@@ -1,5 +1,5 @@
-// What programs do between two steps besides training: more backward passes and updates than were announced, rollouts,
-// checkpoints, exceptions that they catch, hooks of their own.
+// Programs that do more than training between two steps: more backward passes and updates than were announced,
+// rollouts, checkpoints, exceptions that they catch, hooks of their own.
 #include <torch/serialize.h>
 
 #include <cstdint>
@@ -125,7 +125,7 @@ TEST_CASE("several updates of a network in a step give rows of their own") {
   }
   CHECK(monitor.Close().ok());
   CheckKeys(harness);
-  // What the generator's loss leaves in the critic is nobody's: it belongs to no update.
+  // The gradient that the generator's loss leaves in the critic belongs to no update.
   for (const Row& row : harness.RowsOf(SiteKind::kGradUnreduced)) CHECK(row.name.find("@3") == std::string::npos);
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto step = static_cast<int64_t>(i / 3);
@@ -171,7 +171,7 @@ TEST_CASE("forward passes without gradient leave the rows of training their plac
   CHECK(harness.CountEvents(EventKind::kWarning, "forward calls of modules without gradient have no rows") == 1);
 }
 
-TEST_CASE("what is saved, cloned or loaded while a plan is in force is what it is without the monitor") {
+TEST_CASE("a module that is saved, cloned or loaded while a plan is in force is the same as without the monitor") {
   Harness harness(kAllKinds);
   auto pair = std::make_shared<WatchedPair>();
   Watched<torch::optim::AdamW> optimizer(pair->parameters(), torch::optim::AdamWOptions(1e-2));
@@ -300,20 +300,6 @@ TEST_CASE("an output that is not looked into is reported once") {
   }
   CHECK(monitor.Close().ok());
   CHECK(harness.CountEvents(EventKind::kWarning, "the output of module \"0:\"") == 1);
-}
-
-TEST_CASE("kinds that have no rows without an optimizer are named once") {
-  Harness harness(kGradientsAndWeights);
-  auto pair = std::make_shared<WatchedPair>();
-  TorchMonitor monitor(harness.options);
-  monitor.Attach(*pair);
-  for (int step = 0; step < kStepsOfWays; ++step) {
-    LossOf(*pair).backward();
-    monitor.EndStep();
-  }
-  CHECK(monitor.Close().ok());
-  CHECK(harness.CountEvents(EventKind::kWarning, "around the update of an attached optimizer, and none is attached") ==
-        1);
 }
 
 TEST_CASE("a hook of the program after the accumulation runs as without the monitor, whenever it is put on") {

@@ -60,7 +60,7 @@ using Named = std::vector<std::pair<std::string, torch::Tensor>>;
 using RowKey = std::tuple<SiteKind, std::string, int>;  // with the micro-step
 using Table = std::map<RowKey, double>;
 
-// A training that is changed at random, and what torch's operators say of each of its steps.
+// A training that is changed at random, and the values of torch's operators in each of its steps.
 class ChangedTraining {
  public:
   explicit ChangedTraining(uint64_t seed) : dice_(seed), each_pass_(Roll(2) == 0), harness_(ConfigText()) {
@@ -105,11 +105,11 @@ class ChangedTraining {
   void Check() {
     CHECK(monitor_->core().step() == static_cast<int64_t>(tables_.size()));
     CHECK(monitor_->Close().ok());
-    std::string told;
+    std::string text;
     int settled = 0;
     for (size_t step = 0; step < tables_.size(); ++step) {
-      told += " " + std::to_string(step) + ":" + changes_[step];
-      INFO((each_pass_ ? "each pass" : "the last pass") << ", changes" << told);
+      text += " " + std::to_string(step) + ":" + changes_[step];
+      INFO((each_pass_ ? "each pass" : "the last pass") << ", changes" << text);
       REQUIRE(Complaints(static_cast<int64_t>(step), tables_[step], changes_[step].empty()) == "");
       settled += changes_[step].empty();
     }
@@ -150,7 +150,7 @@ class ChangedTraining {
     }
   }
 
-  // What the model has now, under the names that are not left out.
+  // Puts the parameters that the model has now into the group, but for those left out.
   void Regroup() {
     std::vector<torch::Tensor>& group = optimizer_->param_groups()[0].params();
     const std::vector<torch::Tensor> wanted = Updated();

@@ -143,45 +143,29 @@ void ChannelsLastBatchOfOne(NetImpl& net) {
 }  // namespace
 
 TEST_CASE("gradients and updates are the same bits with and without the monitor") {
-  SECTION("convolution, batch norm, in-place ReLU, pooling") {
-    CheckSameBits(ConvNet, {2, 3, 8, 8});
-  }
-  SECTION("in-place ReLU on a view") {
-    CheckSameBits(InplaceOnView, {3, 2, 6});
-  }
-  SECTION("in-place ReLU of which the input goes on") {
-    CheckSameBits(InplaceByItsInput, {3, 6});
-  }
-  SECTION("the same on a view") {
-    CheckSameBits(InplaceByItsInput, {3, 2, 6});
-  }
-  SECTION("an in-place module that writes nothing") {
-    CheckSameBits(IdleInplace, {3, 6});
-  }
-  SECTION("recurrent modules with tuple outputs") {
-    CheckSameBits(Recurrent, {3, 4, 6});
-  }
-  SECTION("a module called three times") {
-    CheckSameBits(SharedAndRepeated, {3, 6});
-  }
-  SECTION("attention of a tensor with itself") {
-    CheckSameBits(Attention, {3, 2, 6});
-  }
-  SECTION("a transformer layer") {
-    CheckSameBits(TransformerLayer, {3, 2, 6});
-  }
-  SECTION("a module of the user that writes into its input") {
-    CheckSameBits(UserInplace, {3, 6});
-  }
-  SECTION("gradients that meet in a skip connection") {
-    CheckSameBits(SkipConnection, {50, 6});
-  }
-  SECTION("a batch of one in channels-last format") {
-    CheckSameBits(ChannelsLastBatchOfOne, {1, 3, 12, 12});
-  }
-  SECTION("an input that is a leaf with a gradient") {
-    CheckSameBits(SharedAndRepeated, {3, 6}, /*leaf_input=*/true);
-  }
+  struct Training {
+    const char* name;
+    void (*build)(NetImpl&);
+    std::vector<int64_t> shape;
+    bool leaf_input = false;
+  };
+  const Training training = GENERATE(values<Training>({
+      {"convolution, batch norm, in-place ReLU, pooling", ConvNet, {2, 3, 8, 8}},
+      {"in-place ReLU on a view", InplaceOnView, {3, 2, 6}},
+      {"in-place ReLU of which the input goes on", InplaceByItsInput, {3, 6}},
+      {"the same on a view", InplaceByItsInput, {3, 2, 6}},
+      {"an in-place module that writes nothing", IdleInplace, {3, 6}},
+      {"recurrent modules with tuple outputs", Recurrent, {3, 4, 6}},
+      {"a module called three times", SharedAndRepeated, {3, 6}},
+      {"attention of a tensor with itself", Attention, {3, 2, 6}},
+      {"a transformer layer", TransformerLayer, {3, 2, 6}},
+      {"a module of the user that writes into its input", UserInplace, {3, 6}},
+      {"gradients that meet in a skip connection", SkipConnection, {50, 6}},
+      {"a batch of one in channels-last format", ChannelsLastBatchOfOne, {1, 3, 12, 12}},
+      {"an input that is a leaf with a gradient", SharedAndRepeated, {3, 6}, true},
+  }));
+  INFO(training.name);
+  CheckSameBits(training.build, training.shape, training.leaf_input);
 }
 
 TEST_CASE("a module gets the very tensors that it is called with, in their memory format") {

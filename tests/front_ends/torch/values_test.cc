@@ -1,4 +1,4 @@
-// What a training run records: the statistics against plain torch operations on the same tensors, micro-batches,
+// Records of a training run: the statistics against plain torch operations on the same tensors, micro-batches,
 // gradients before and after their reduction, closures, the structure.
 #include <cmath>
 #include <fstream>
@@ -136,7 +136,7 @@ void CheckStep(const Harness& harness, const Expected& expected, int64_t step) {
     REQUIRE(harness.Find(SiteKind::kActvGrad, name, step));
     CheckValues(*harness.Find(SiteKind::kActvGrad, name, step), tensor);
   }
-  // Token ids have no gradient: one row that says so.
+  // Token ids have no gradient: one row without values.
   REQUIRE(harness.Find(SiteKind::kActvGrad, "embedding.input", step));
   CHECK(harness.Find(SiteKind::kActvGrad, "embedding.input", step)->missing());
   CHECK(harness.RowsOf(SiteKind::kActvGrad, step).size() == expected.actv_grad.size() + 1);
@@ -229,29 +229,6 @@ TEST_CASE("calls are told apart by the root's entries if the root is watched, an
   }
 }
 
-TEST_CASE("with monitor_mbs_grad every micro-batch gives its accumulated gradient") {
-  Harness harness(R"({"wg_distribution": true, "monitor_mbs_grad": true, "targets": {"fc.weight": {}}})");
-  harness.options.grad_acc_steps = 3;
-  Net net;
-  auto fc = net->Add("fc", nn::Linear(4, 4));
-  net->run = [=](torch::Tensor x) mutable { return fc(x); };
-  std::vector<double> accumulated;
-  RunSteps(
-      harness, net,
-      [&](int) {
-        for (int micro = 0; micro < 3; ++micro) {
-          net(torch::randn({2, 4})).square().sum().backward();
-          accumulated.push_back(Norm(fc->weight.grad()));
-        }
-      },
-      2);
-  for (int i = 0; i < 6; ++i) {
-    const auto record = harness.Find(SiteKind::kGradUnreduced, "fc.weight", i / 3, i % 3);
-    REQUIRE(record);
-    CHECK(ValueOf(*record, Stat::kNorm) == Approx(accumulated[static_cast<size_t>(i)]).epsilon(1e-12));
-  }
-}
-
 TEST_CASE("the gradient hook survives a change of dtype") {
   Harness harness(kGradients);
   Net net;
@@ -326,7 +303,7 @@ TEST_CASE("with a closure gradients are read after it has run, and before the up
         Approx(weight_after).epsilon(1e-12));
 }
 
-TEST_CASE("an optimizer without Adam's moments says so once") {
+TEST_CASE("an optimizer without Adam's moments is reported once") {
   Harness harness(R"({"mv_distribution": true, "mg_direction": true})");
   Net net;
   auto fc = net->Add("fc", nn::Linear(4, 4));
