@@ -10,7 +10,7 @@
 namespace stepwatch::control_socket {
 namespace {
 
-TEST_CASE("of a monitor that has done nothing yet the status says so with nulls") {
+TEST_CASE("the status of a fresh monitor has nulls") {
   const Json json = StatusJson({});
   CHECK(json["version"] == 1);
   CHECK(json["state"] == "IDLE");
@@ -22,7 +22,7 @@ TEST_CASE("of a monitor that has done nothing yet the status says so with nulls"
   CHECK(json["ledger"]["dropped"]["ring_full"] == 0);
 }
 
-TEST_CASE("a refusal is told with its place, an armed plan with its step") {
+TEST_CASE("a refusal has its place, an armed plan its step") {
   JobStatus status;
   status.refusal = RefusedEdit{"abc", "is no list", {"ops", 2, 10}};
   status.armed = PlanFacts{.plan_id = 3, .config_sha256 = "def", .collect_times = 5, .at_step = 41};
@@ -36,7 +36,7 @@ TEST_CASE("a refusal is told with its place, an armed plan with its step") {
   CHECK(json["drift"] == true);
 }
 
-TEST_CASE("what measuring costs is told by kinds, and the budget with what became of it") {
+TEST_CASE("the cost of measuring is shown by kinds, and the budget with its effect") {
   JobStatus status;
   CHECK(StatusJson(status)["cost"].is_null());
   CHECK(StatusJson(status)["budget"].is_null());
@@ -71,7 +71,7 @@ TEST_CASE("what measuring costs is told by kinds, and the budget with what becam
   CHECK(json["cost"]["percent"].is_null());
 }
 
-TEST_CASE("numbers that JSON has no words for are told as texts") {
+TEST_CASE("numbers that JSON cannot express are texts") {
   LatestValue value;
   value.record.value_count = 4;
   value.record.values[0].stat = Stat::kNorm;
@@ -90,7 +90,7 @@ TEST_CASE("numbers that JSON has no words for are told as texts") {
   CHECK(values["nans"] == 7);
 }
 
-TEST_CASE("bytes that are no UTF-8 do not end an answer") {
+TEST_CASE("bytes that are not UTF-8 do not end an answer") {
   JobStatus status;
   status.config_path = "/tmp/\xff\xfe.json";
   CHECK(json::Parse(json::Dump(StatusJson(status))).ok());
