@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdlib.h>
+#include <time.h>
 
 #include <optional>
 #include <string>
@@ -13,12 +14,14 @@ class Variable {
   Variable(const char* name, const std::string& value) : name_(name) {
     if (const char* before = ::getenv(name)) before_ = before;
     ::setenv(name, value.c_str(), 1);
+    ::tzset();
   }
   ~Variable() {
     if (before_)
       ::setenv(name_, before_->c_str(), 1);
     else
       ::unsetenv(name_);
+    ::tzset();
   }
   Variable(const Variable&) = delete;
   Variable& operator=(const Variable&) = delete;

@@ -1,5 +1,5 @@
-// Every sequence of choices, one after the other: a test that asks Below() whenever it could go several ways, and
-// begins anew for every path, has gone all ways when Begin() says that none is left.
+// Every sequence of choices, one after the other: a test that calls Below() whenever it could go several ways, and
+// begins anew for every path, has gone all ways when Begin() returns false.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class Choices {
   size_t position() const { return position_; }
   // Choices of this path that are still made as on the path before it, but for the last of them.
   size_t left() const { return path_.size() - position_; }
-  // What was chosen from `position` on led back to the place where it was chosen: the next alternative is gone at once,
+  // The choices from `position` on led back to the place where they were made: takes the next alternative at once,
   // without a new beginning. False: there is none.
   bool Retry(size_t position) {
     position_ = position;

@@ -63,7 +63,7 @@ class Life {
     (this->*event.happen)(event.about);
   }
 
-  // Of whatever decides what can happen from here on.
+  // Covers all state that decides the further events.
   size_t Fingerprint() {
     std::ostringstream out;
     for (const int left : {left_.edits, left_.restarts, left_.leader_restarts, left_.gate_timeouts, left_.vote_timeouts,
@@ -136,8 +136,7 @@ class Life {
            job_.values_.count(session + "/p/" + std::to_string(left_.proposals)) > 0;
   }
 
-  // What is written is performed at one time and answered at another, where others look. What is read is as old as its
-  // answer.
+  // A write is performed at one time and answered at another, where others look at it. A read is as old as its answer.
   void AddRequests() {
     for (const size_t i : Requests()) {
       if (!job_.can_be_answered(i) || IsBeyondLimits(job_.request(i))) continue;
@@ -251,7 +250,7 @@ void CheckAll(const Limits& limits) {
   CHECK((found.doubts > 0) == (limits.gate_timeouts > 0));
 }
 
-// What has too many orders for a daily test: the first states of some, each time in other turns.
+// For jobs with too many orders for a daily test: the first states of some, each time in other turns.
 // STEPWATCH_EXPLORED_STATES sets how many of each.
 void CheckSome(Limits limits) {
   const char* const given = std::getenv("STEPWATCH_EXPLORED_STATES");

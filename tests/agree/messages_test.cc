@@ -7,40 +7,6 @@
 namespace stepwatch::agree {
 namespace {
 
-TEST_CASE("messages read back what was written, newlines and odd bytes in the config included") {
-  Proposal proposal;
-  proposal.number = 12;
-  proposal.at_step = 4611686018427387904;
-  proposal.roll = {"0a1b", "", "ff"};
-  proposal.change = {Mode::kBestEffort, 7, std::string(64, 'f'), "{\n \"a\": \"\u00e9\" // b\r\n}\n\n"};
-  const auto proposed = ProposalFrom(Encode(proposal));
-  REQUIRE(proposed);
-  CHECK(proposed->number == 12);
-  CHECK(proposed->at_step == proposal.at_step);
-  CHECK(proposed->roll == proposal.roll);
-  CHECK(proposed->change.mode == Mode::kBestEffort);
-  CHECK(proposed->change.plan_id == 7);
-  CHECK(proposed->change.sha256 == proposal.change.sha256);
-  CHECK(proposed->change.bytes == proposal.change.bytes);
-
-  const auto decided = DecisionFrom(Encode(Decision{false, Cause::kRenumber, 3, 9, "two\nlines", 41}));
-  REQUIRE(decided);
-  CHECK_FALSE(decided->commit);
-  CHECK(decided->cause == Cause::kRenumber);
-  CHECK(decided->rank == 3);
-  CHECK(decided->next_plan_id == 9);
-  CHECK(decided->reason == "two\nlines");
-  CHECK(decided->step == 41);
-  CHECK(DecisionFrom(Encode(Decision{true, Cause::kNone, 0, 0, "", 0}))->commit);
-
-  const auto latest = LatestFrom(Encode(Latest{"0a1b", 5, "run of Monday", true}));
-  REQUIRE(latest);
-  CHECK(latest->session == "0a1b");
-  CHECK(latest->number == 5);
-  CHECK(latest->run_id == "run of Monday");
-  CHECK(latest->rings);
-}
-
 TEST_CASE("what is no edit reads back, and is no proposal for a release that does not know it") {
   for (const Deed deed : {Deed::kEdit, Deed::kPause, Deed::kResume, Deed::kSampling})
     for (const Mode mode : {Mode::kStrict, Mode::kBestEffort, Mode::kLocal}) {
@@ -60,7 +26,7 @@ TEST_CASE("what is no edit reads back, and is no proposal for a release that doe
   CHECK_FALSE(ProposalFrom("3 17 strict-restart 0 ff -\n"));
 }
 
-TEST_CASE("the newest proposal tells of questions, and is understood with and without that word") {
+TEST_CASE("the newest proposal holds questions, and is understood with and without them") {
   CHECK(LatestFrom(Encode(Latest{"0a1b", 5, "run", true, 9}))->asked == 9);
   CHECK(LatestFrom("v2 0a1b 5 rings\nrun")->asked == 0);
   CHECK(LatestFrom("v2 0a1b 5 rings 9 and more\nrun")->asked == 9);

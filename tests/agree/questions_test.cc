@@ -36,7 +36,7 @@ TEST_CASE("questions: every rank is asked once and answers for itself") {
   }
 }
 
-TEST_CASE("questions: while nobody asks nobody makes a request, but for a leader that cannot listen") {
+TEST_CASE("questions: without a question no rank makes a request, but for a leader that cannot listen") {
   for (const bool listens : {true, false}) {
     TalkingJob job(5, {false, listens});
     const auto asked = job.Ask("a");
@@ -48,22 +48,22 @@ TEST_CASE("questions: while nobody asks nobody makes a request, but for a leader
   }
 }
 
-TEST_CASE("questions: a rank that never answers is missing, and the others are heard") {
+TEST_CASE("questions: a rank that never answers is missing, and the others are not") {
   TalkingJob job(3);
-  job.ranks[1]->hears = false;
+  job.ranks[1]->receives = false;
   const auto asked = job.Ask("a", milliseconds(300));
   job.Run(milliseconds(290));
   CHECK_FALSE(asked->answers);
   job.Run(milliseconds(30));
   CHECK(TextsOf(asked->all()) == Texts{"well", "no answer within 300 ms", "well"});
-  // What it says to a question that is over is no answer to the next one.
+  // A late answer to a question that is over does not count for the next one.
   job.values[job.KeyOf("a/1")] = Encode(AnswerToQuestion{1, 1, "late"});
   const auto next = job.Ask("b", milliseconds(300));
   job.Run(milliseconds(400));
   CHECK(TextsOf(next->all()) == Texts{"well", "no answer within 300 ms", "well"});
 }
 
-TEST_CASE("questions: several are asked one after the other, and the same one once for all who wait") {
+TEST_CASE("questions: several are asked one after the other, and equal ones once") {
   TalkingJob job(2);
   const auto first = job.Ask("a"), second = job.Ask("b"), third = job.Ask("b"), fourth = job.Ask("c");
   job.Run(milliseconds(500));
@@ -77,9 +77,9 @@ TEST_CASE("questions: several are asked one after the other, and the same one on
   CHECK(TextsOf(many.front()->all()) == Texts{"well", "well"});
 }
 
-TEST_CASE("questions: malformed, oversized and foreign answers are told apart, and harm nobody") {
+TEST_CASE("questions: malformed, oversized and foreign answers are distinguished, and do no harm") {
   TalkingJob job(4);
-  for (const size_t rank : {1, 2, 3}) job.ranks[rank]->hears = false;
+  for (const size_t rank : {1, 2, 3}) job.ranks[rank]->receives = false;
   const auto asked = job.Ask("a", milliseconds(300));
   job.values[job.KeyOf("a/1")] = "s1 nonsense";
   job.values[job.KeyOf("a/2")] = "s1 1\n" + std::string(kAnswerBytesMax + 1, 'x');
@@ -99,7 +99,7 @@ TEST_CASE("questions: malformed, oversized and foreign answers are told apart, a
   CHECK(mute->all()[0].trouble == "it could not answer");
 }
 
-TEST_CASE("questions: a question of another release is answered with what this rank speaks") {
+TEST_CASE("questions: a question of another release is answered with the version of this rank") {
   TalkingJob job(2);
   job.values[job.KeyOf("q")] = "s9 1\nin a language of its own";
   job.ranks[1]->questions->Asked(job.session, 1);
@@ -117,15 +117,15 @@ TEST_CASE("questions: a config of a MiB reaches every rank") {
   CHECK(job.host(1).questions == Texts{config});
 }
 
-TEST_CASE("questions: a leader that dies in the midst of one leaves nothing that its successor takes for an answer") {
+TEST_CASE("questions: a leader that dies during one leaves no text that its successor takes for an answer") {
   TalkingJob job(3);
-  job.ranks[2]->hears = false;
+  job.ranks[2]->receives = false;
   const auto asked = job.Ask("a");
   job.Run(milliseconds(20));
   job.StartProcess(0);
   REQUIRE(asked->answers);
   CHECK(asked->answers->status().code() == StatusCode::kUnavailable);
-  job.ranks[2]->hears = true;
+  job.ranks[2]->receives = true;
   job.host(1).answer = "new";
   const auto again = job.Ask("b");
   job.Run(milliseconds(200));
@@ -133,12 +133,12 @@ TEST_CASE("questions: a leader that dies in the midst of one leaves nothing that
   CHECK(job.host(2).questions == Texts{"b"});
 }
 
-TEST_CASE("questions: a rank that comes again in the midst of one answers for itself") {
+TEST_CASE("questions: a rank that restarts during one answers for itself") {
   TalkingJob job(2);
-  job.ranks[1]->hears = false;
+  job.ranks[1]->receives = false;
   const auto asked = job.Ask("a");
   job.Run(milliseconds(20));
-  job.ranks[1]->hears = true;
+  job.ranks[1]->receives = true;
   job.StartProcess(1);
   job.Run(milliseconds(200));
   CHECK(TextsOf(asked->all()) == Texts{"well", "well"});
@@ -157,7 +157,7 @@ TEST_CASE("questions: a store that vanishes is named, and the next question afte
     CHECK(forwarded->reply->status().code() == StatusCode::kTimedOut);
     job.hangs = job.fails = false;
     job.Run(milliseconds(20000));
-    job.TellAll();
+    job.InformAll();
     job.Run(milliseconds(20));
     const auto again = job.Ask("b");
     const auto next = job.Forward(1, "y");
@@ -167,7 +167,7 @@ TEST_CASE("questions: a store that vanishes is named, and the next question afte
   }
 }
 
-TEST_CASE("requests: what ranks hand on is performed once each, in turn, and answered to whoever asked") {
+TEST_CASE("requests: each request that a rank forwards is performed once, in turn, and answered to that rank") {
   for (const Store::Abilities& abilities : {kPolls, kListens}) {
     TalkingJob job(4, abilities);
     job.Run(milliseconds(10));
@@ -179,10 +179,10 @@ TEST_CASE("requests: what ranks hand on is performed once each, in turn, and ans
     for (size_t i = 0; i < all.size(); ++i) {
       const std::string name = std::to_string(1 + i % 3) + "." + std::to_string(i / 3);
       CHECK(all[i]->text() == name + " is done");
-      CHECK(all[i]->told == 1);
+      CHECK(all[i]->count == 1);
     }
     CHECK(job.host(0).performed.size() == 9);
-    // Nothing is left but marks.
+    // The store keeps marks alone.
     job.Run(milliseconds(1000));
     for (const auto& [key, value] : job.values) CHECK(value.size() < 40);
   }
@@ -198,7 +198,7 @@ TEST_CASE("requests: one that the store was slow to confirm is performed once") 
   CHECK(job.host(0).performed.size() == 1);
 }
 
-TEST_CASE("requests: one that is late is withdrawn, and a reply that comes after that is not taken for another's") {
+TEST_CASE("requests: a late one is withdrawn, and a reply after that is not taken for that of another") {
   TalkingJob job(2);
   job.Run(milliseconds(10));
   job.host(0).holds_replies = true;
@@ -216,10 +216,10 @@ TEST_CASE("requests: one that is late is withdrawn, and a reply that comes after
   job.host(0).replies[1]("twice");
   job.Run(milliseconds(200));
   CHECK(next->text() == "of the next");
-  CHECK(late->told == 1);
+  CHECK(late->count == 1);
 }
 
-TEST_CASE("requests: a leader that dies with one in hand is told of, and its successor performs the next") {
+TEST_CASE("requests: the death of a leader that performs one is reported, and its successor performs the next") {
   TalkingJob job(2);
   job.Run(milliseconds(10));
   job.host(0).holds_replies = true;
@@ -235,7 +235,7 @@ TEST_CASE("requests: a leader that dies with one in hand is told of, and its suc
   CHECK(next->text() == "y is done");
 }
 
-TEST_CASE("requests: before rank 0 was heard of there is nobody to hand one on to") {
+TEST_CASE("requests: before the first message of rank 0 none can be forwarded") {
   TalkingJob job(2);
   const auto forwarded = job.Forward(1, "x", milliseconds(0));
   CHECK(forwarded->reply->status().message() == "no message of rank 0 has arrived yet");
@@ -256,7 +256,7 @@ TEST_CASE("requests: an urgent one goes before those that wait, however many") {
   CHECK((performed[0].second == "stop" || performed[1].second == "stop"));
 }
 
-TEST_CASE("requests: too many at once, too large ones and what is no request are refused") {
+TEST_CASE("requests: too many at once, too large ones and invalid ones are refused") {
   TalkingJob job(3);
   job.Run(milliseconds(10));
   std::vector<std::shared_ptr<TalkingJob::Forwarded>> many;
@@ -265,7 +265,7 @@ TEST_CASE("requests: too many at once, too large ones and what is no request are
   CHECK(job.Forward(1, std::string(kQuestionBytesMax + 1, 'x'))->reply->status().code() == StatusCode::kExhausted);
   job.Run(milliseconds(20000));
   CHECK(many.front()->text() == "x is done");
-  // Whoever can write into the store can write nonsense.
+  // The store may contain nonsense of any writer.
   const size_t performed = job.host(0).performed.size();
   for (int i = 0; i < 6; ++i) {
     const Texts nonsense = {"",
@@ -305,7 +305,7 @@ TEST_CASE("requests: a rank of another release is refused with one sentence") {
       (forwarded->text() == "x is done" || forwarded->text().find("rank 0 runs another release") != std::string::npos));
 }
 
-TEST_CASE("questions and requests: whatever the store does, each is answered once, and performed at most once",
+TEST_CASE("questions and requests: each is answered once, and performed at most once, with any fault of the store",
           "[slow]") {
   for (unsigned seed = 0; seed < testing::Rounds(60U); ++seed) {
     INFO("seed " << seed);
@@ -325,16 +325,16 @@ TEST_CASE("questions and requests: whatever the store does, each is answered onc
         default: break;
       }
       job.Run(milliseconds(random() % 300));
-      job.TellAll();
+      job.InformAll();
     }
     job.hangs = job.fails = false;
     job.loses_answer_of.clear();
     job.Run(milliseconds(30000));
     for (const auto& each : asked) CHECK(each->answers);
-    for (const auto& each : forwarded) CHECK(each->told == 1);
+    for (const auto& each : forwarded) CHECK(each->count == 1);
     std::set<std::string> once;
     for (const auto& [rank, request] : job.host(0).performed) CHECK(once.insert(request).second);
-    job.TellAll();
+    job.InformAll();
     job.Run(milliseconds(20));
     const auto last = job.Ask("last");
     const auto next = job.Forward(2, "last", milliseconds(3000));
@@ -407,7 +407,7 @@ TEST_CASE("the number of a question travels with the newest proposal, and no req
   CHECK(member.coordinator->StateText().find("1") != std::string::npos);
 }
 
-TEST_CASE("a rank that does not understand rank 0 says so once, in one sentence") {
+TEST_CASE("a rank that does not understand rank 0 reports it once, in one sentence") {
   const auto store = MakeMemoryStore();
   store->Set("stepwatch/latest", "v3 a0 0 silent 0 and more\nrun", [](const auto&) {});
   std::deque<std::function<void()>> work;

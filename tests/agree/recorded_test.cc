@@ -1,5 +1,5 @@
 // The messages of this version, as every build of it has written them: bytes that later builds must still read, and
-// write. A change that another build would not read asks for a new version, and for records of its own.
+// write. A change that another build would not read needs a new version, and for records of its own.
 #include <filesystem>
 
 #include "controller/agree/messages.h"
@@ -18,7 +18,7 @@ std::string FirstWord(const std::string& text) {
   return text.substr(0, text.find(' '));
 }
 
-// Of this build.
+// The versions of this build.
 std::string AgreementVersion() {
   return FirstWord(Encode(Latest{"0a", 1, "run"}));
 }

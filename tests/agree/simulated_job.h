@@ -49,7 +49,7 @@ class SimulatedRank final : public RankDelegate {
   std::optional<Decision> Build(const Proposal& proposal) override;
   void Commit(const Proposal& proposal) override;
   void Discard(const Proposal& proposal, const Decision& decision) override;
-  void LeaderIsSilent(std::chrono::milliseconds) override { ++silences_told_; }
+  void LeaderIsSilent(std::chrono::milliseconds) override { ++silences_; }
   void Settle(const Settled& settled) override;
   void Join(const std::string& run_id) override { joined_ = run_id; }
   void StoreChanged(const Status& status) override { store_ok_ = status.ok(); }
@@ -82,8 +82,8 @@ class SimulatedRank final : public RankDelegate {
   std::string joined_;
   bool store_ok_ = true;
   std::set<std::string> cannot_;  // bytes of configs that it cannot build
-  int silences_told_ = 0;
-  std::set<int64_t> dropped_;  // proposals of the session that it was told are off
+  int silences_ = 0;
+  std::set<int64_t> dropped_;  // aborted proposals of the session that it knows of
   std::shared_ptr<Coordinator> coordinator_;
   std::chrono::milliseconds clock_ahead_{0};  // of the other ranks' clocks
 
@@ -181,7 +181,7 @@ class SimulatedJob {
   }
   // By the process that asked, which would make it again.
   bool is_late(size_t i) const { return NowOn(requests_[i].rank) - requests_[i].asked >= kAnswerTime; }
-  // What listens waits for as long as it takes.
+  // A listener waits without a limit.
   bool can_be_answered(size_t i) const {
     const Request& request = requests_[i];
     return request.call != StoreQueue::Call::kListen || request.is_performed || values_.count(request.key) != 0;
@@ -223,7 +223,7 @@ class SimulatedJob {
     history_ += " kill" + std::to_string(rank);
     if (at(rank).coordinator_) at(rank).coordinator_->Stop();
     at(rank).coordinator_.reset();
-    // What it wrote may still arrive at the store.
+    // Its writes may still arrive at the store.
     const auto is_over = [rank](const Request& each) {
       return each.rank == rank && (each.is_performed || each.call == StoreQueue::Call::kGet);
     };
@@ -270,7 +270,7 @@ class SimulatedJob {
     const auto [plan, is_first] = plan_of_step_.emplace(rank.begun_, rank.plan_);
     MUST(plan->second == rank.plan_);
   }
-  // What the step thread does while the loop thread is at work.
+  // The moves of the step thread while the loop thread is at work.
   void Meanwhile(int rank) {
     if (meanwhile_) meanwhile_(rank);
   }
@@ -395,7 +395,7 @@ inline void SimulatedRank::Commit(const Proposal& proposal) {
     if (proposal.change.plan_id == job_->wanted_) MUST(proposal.at_step >= job_->not_before_);
     // Only one change waits at a time, or a rank could pass over one that others apply.
     MUST(!slot_);
-    // Whoever obeys a vote had voted: its step thread stood at the gate, or gave up waiting there.
+    // A rank that obeys a vote has voted: its step thread stood at the gate, or gave up waiting there.
     MUST(!late_ || gave_up_);
     MUST(MeantFor(proposal, rank_) == incarnation_);
     const std::optional<agree::Decision> standing = DecisionInStore(proposal.number);

@@ -55,7 +55,7 @@ TEST_CASE("what is no file in a store's directory fails a question, and holds no
   CHECK_FALSE(store->SetOnce("a/b", "mine").ok());
 }
 
-TEST_CASE("of many that set a key once in a directory, one wins and all are told who") {
+TEST_CASE("of many that set a key once in a directory, one wins and all learn which") {
   testing::TemporaryDirectory directory;
   for (int round = 0; round < 30; ++round) {
     const std::string key = "round/" + std::to_string(round);

@@ -22,7 +22,7 @@ class TalkingJob {
   ListenedValues listened_{&clock_};
 
  public:
-  // Says what the test wants it to say.
+  // Answers as the test wants.
   class Host final : public QuestionHost {
    public:
     std::string Answer(const std::string& question) override {
@@ -45,7 +45,7 @@ class TalkingJob {
     Host host;
     std::shared_ptr<Questions> questions;
     int64_t wake = 0;
-    bool hears = true;  // of new questions
+    bool receives = true;  // new questions
   };
 
   explicit TalkingJob(int count, Store::Abilities abilities = {}) : world(count), abilities_(abilities) {
@@ -80,18 +80,18 @@ class TalkingJob {
     };
     around.announce = [this](int64_t number) {
       asked_ = number;
-      TellAll();
+      InformAll();
     };
     process.questions = std::make_shared<Questions>(settings, std::make_shared<OneStore>(this), &process.host, around);
     process.questions->Start();
-    TellAll();
+    InformAll();
   }
-  // As the coordinators do: everybody knows the session, and the number of the newest question.
-  void TellAll() {
+  // As the coordinators do: gives all ranks the session, and the number of the newest question.
+  void InformAll() {
     for (const auto& rank : ranks) {
-      if (!rank->questions || rank->questions->is_leader() || !rank->hears) continue;
+      if (!rank->questions || rank->questions->is_leader() || !rank->receives) continue;
       clock_.After(milliseconds(1), [this, &rank = *rank] {
-        if (rank.hears) rank.questions->Asked(session, asked_);
+        if (rank.receives) rank.questions->Asked(session, asked_);
       });
     }
   }
@@ -99,7 +99,7 @@ class TalkingJob {
   void Run(milliseconds time) { clock_.Run(time); }
   Host& host(size_t rank) { return ranks.at(rank)->host; }
 
-  // Rank 0 asks; nothing: it has not been told yet.
+  // Rank 0 puts its question; nullopt: there is no result yet.
   struct Asked {
     std::optional<Result<std::vector<RankAnswer>>> answers;
     const std::vector<RankAnswer>& all() const { return answers.value().value(); }
@@ -111,7 +111,7 @@ class TalkingJob {
   }
   struct Forwarded {
     std::optional<Result<std::string>> reply;
-    int told = 0;
+    int count = 0;  // of replies
     std::string text() const {
       if (!reply) return "nothing";
       return reply->ok() ? reply->value() : reply->status().ToString();
@@ -122,7 +122,7 @@ class TalkingJob {
     auto forwarded = std::make_shared<Forwarded>();
     const auto then = [forwarded](const auto& reply) {
       forwarded->reply = reply;
-      ++forwarded->told;
+      ++forwarded->count;
     };
     ranks[rank]->questions->Forward(text, time, then, is_urgent);
     return forwarded;
@@ -136,7 +136,7 @@ class TalkingJob {
   std::map<std::string, std::string>& values = listened_.values;
   bool hangs = false;  // the store answers nothing any more
   bool fails = false;
-  // What comes back instead of an answer of the store: performed, and not told.
+  // Requests that the store performs and does not answer.
   std::set<std::string> loses_answer_of;  // keys, once each
 
  private:

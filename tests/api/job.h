@@ -1,7 +1,6 @@
 // A training job for tests: the real monitor with its loop, drain and files, on the synthetic model of `rehearse`.
 //
-// Nothing here sleeps for luck: edits are followed by Refresh, and what other threads do is waited for by its event or
-// state.
+// A test never sleeps for luck: edits are followed by Refresh, and it waits for the event or state of another thread.
 #pragma once
 
 #include <cctype>
@@ -28,6 +27,7 @@
 #include "stepwatch/recorder.h"
 #include "tests/catch.h"
 #include "tests/eventually.h"
+#include "tests/has.h"
 #include "tests/reload/traces.h"
 #include "tests/temporary_directory.h"
 
@@ -104,6 +104,20 @@ class Job {
   void TrainSteps(int64_t count) {
     for (int64_t i = 0; i < count; ++i) TrainStep();
   }
+  // The steps of the model after it has grown.
+  void TrainSteps(SyntheticModel& grown, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      grown.TrainStep(monitor->recorder(), monitor->step());
+      monitor->EndStep();
+    }
+  }
+  // Trains until the condition holds.
+  bool TrainUntil(const std::function<bool()>& condition) {
+    return Eventually([&] {
+      TrainStep();
+      return condition();
+    });
+  }
 
   void Save(const std::string& text) { WriteByRename(config_path, text); }
   RefreshOutcome Refresh() { return monitor->Refresh(std::chrono::seconds(10)); }
@@ -111,7 +125,7 @@ class Job {
     Save(text);
     return Refresh();
   }
-  // What has ended is drained and written back.
+  // Waits until a window that has ended is drained and written back.
   void Settle() {
     REQUIRE(Eventually([this] { return monitor->GetStatus().state != RunState::kDraining; }));
   }
@@ -167,17 +181,22 @@ class Job {
     for (const std::string& file : CsvFiles()) rows += ReadTable(file).size() - 1;
     return rows;
   }
-  // Rows of one kind by step, after Close.
-  std::map<int64_t, int> RowsByStep(const std::string& kind) const {
-    std::map<int64_t, int> rows;
+  // The files of one kind, after Close.
+  std::vector<Table> Tables(const std::string& kind) const {
+    std::vector<Table> tables;
     for (const std::string& file : CsvFiles()) {
       const std::string name = std::filesystem::path(file).filename().string();
       if (name.rfind(kind + "_", 0) != 0 || std::isdigit(static_cast<unsigned char>(name[kind.size() + 1])) == 0)
         continue;
-      const Table table = ReadTable(file);
-      REQUIRE(table.at(0).at(2) == "step");
-      for (size_t i = 1; i < table.size(); ++i) ++rows[std::stoll(table[i].at(2))];
+      tables.push_back(ReadTable(file));
+      REQUIRE(tables.back().at(0).at(2) == "step");
     }
+    return tables;
+  }
+  std::map<int64_t, int> RowsByStep(const std::string& kind) const {
+    std::map<int64_t, int> rows;
+    for (const Table& table : Tables(kind))
+      for (size_t i = 1; i < table.size(); ++i) ++rows[std::stoll(table[i].at(2))];
     return rows;
   }
   std::vector<int64_t> Steps(const std::string& kind) const {
@@ -204,6 +223,31 @@ class Job {
   std::vector<Event> events_;
 };
 
+// A job that runs from its construction on.
+struct StartedJob : Job {
+  explicit StartedJob(const std::string& config, int layers = 2, int micro_batches = 1)
+      : Job(config, layers, micro_batches) {
+    Start();
+  }
+};
+
 using Steps = std::vector<int64_t>;
+
+inline Steps From(int64_t first, int64_t count) {
+  Steps steps;
+  for (int64_t i = 0; i < count; ++i) steps.push_back(first + i);
+  return steps;
+}
+
+inline Amendment Ops(std::vector<std::string> names) {
+  Amendment amendment;
+  amendment.ops = std::move(names);
+  return amendment;
+}
+inline Amendment Xy(bool wanted = true) {
+  Amendment amendment;
+  amendment.xy_distribution = wanted;
+  return amendment;
+}
 
 }  // namespace stepwatch::testing

@@ -1,23 +1,11 @@
 // The program changes the plan that runs, without an edit of the file.
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/api/job.h"
+#include "tests/api/manifest.h"
 
 namespace stepwatch::testing {
 namespace {
-
-Amendment Ops(std::vector<std::string> names) {
-  Amendment amendment;
-  amendment.ops = std::move(names);
-  return amendment;
-}
-
-Amendment Xy(bool wanted) {
-  Amendment amendment;
-  amendment.xy_distribution = wanted;
-  return amendment;
-}
 
 // Everything of a step but its end.
 void Observe(Job* job) {
@@ -27,9 +15,7 @@ void Observe(Job* job) {
 // The statistics of each step's rows of one kind, after Close; "|" between those of files that both have the step.
 std::map<int64_t, std::string> OpsByStep(const Job& job, const std::string& kind) {
   std::map<int64_t, std::string> ops;
-  for (const std::string& file : job.CsvFiles()) {
-    if (std::filesystem::path(file).filename().string().rfind(kind + "_", 0) != 0) continue;
-    const Table table = ReadTable(file);
+  for (const Table& table : job.Tables(kind)) {
     std::string columns;
     for (size_t i = 3; i < table[0].size() && table[0][i] != "shape"; ++i) columns += table[0][i] + " ";
     std::set<int64_t> steps;
@@ -43,7 +29,7 @@ using OpsOf = std::map<int64_t, std::string>;
 
 // "1: 0-3, 4 collected", for each plan of the manifest.
 std::vector<std::string> Plans(const Job& job) {
-  const auto manifest = nlohmann::json::parse(Contents(job.output_dir + "/manifest.json"));
+  const nlohmann::json manifest = ManifestOf(job);
   std::vector<std::string> plans;
   for (const auto& plan : manifest["plans"]) {
     const std::string last = plan.contains("last_step") ? plan["last_step"].dump() : "";
@@ -102,8 +88,7 @@ TEST_CASE("ops set in mid-step hold from the next: no frame is cut in two") {
 }
 
 TEST_CASE("a step that is not collected has nothing to cut: the amendment holds at once, for the next collected step") {
-  Job job(ConfigText({.collect_times = 2, .step_interval = 3}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 2, .step_interval = 3}));
   job.TrainSteps(2);
   Observe(&job);  // step 2
   CHECK(job.monitor->Amend(Ops({"max"})).ok());
@@ -117,8 +102,7 @@ TEST_CASE("a step that is not collected has nothing to cut: the amendment holds 
 TEST_CASE("several amendments in one step add up, and the last one runs") {
   for (bool in_step : {true, false}) {
     INFO("in step " << in_step);
-    Job job(ConfigText({.collect_times = 3}, R"(, "forward_only": true)"));
-    job.Start();
+    StartedJob job(ConfigText({.collect_times = 3}, R"(, "forward_only": true)"));
     job.TrainSteps(2);
     if (in_step) Observe(&job);
     CHECK(job.monitor->Amend(Ops({"max"})).ok());
@@ -135,22 +119,8 @@ TEST_CASE("several amendments in one step add up, and the last one runs") {
   }
 }
 
-TEST_CASE("an amendment in the last collected step is skipped, and the file is written back all the same") {
-  Job job(ConfigText({.collect_times = 2}));
-  job.Start();
-  job.TrainSteps(2);
-  Observe(&job);
-  CHECK(job.monitor->Amend(Ops({"max"})).ok());
-  job.monitor->EndStep();
-  job.TrainSteps(2);
-  REQUIRE(job.WaitFor(EventKind::kWroteBack));
-  job.Close();
-  CHECK(OpsByStep(job, "grad_reduced") == OpsOf{{1, "norm "}, {2, "norm "}});
-}
-
-TEST_CASE("what is no statistic is left out and named, and none at all is norm") {
-  Job job(ConfigText({.collect_times = 9}));
-  job.Start();
+TEST_CASE("an unknown statistic is left out with a warning, and an empty list is norm") {
+  StartedJob job(ConfigText({.collect_times = 9}));
   job.TrainSteps(2);
   CHECK(job.monitor->Amend(Ops({"max", "nrom", "max"})).ok());
   job.TrainStep();
@@ -168,14 +138,13 @@ TEST_CASE("what is no statistic is left out and named, and none at all is norm")
   REQUIRE(warnings.size() == 4);
   CHECK(warnings[0].place.key == "ops");
   CHECK(warnings[0].message.find("found \"nrom\"; accepted: norm, ") == 0);
-  CHECK(warnings[0].message.find("it is left out (did you mean \"norm\"?)") != std::string::npos);
+  CHECK(Has(warnings[0].message, "it is left out (did you mean \"norm\"?)"));
   CHECK(warnings[1].message == "found \"max\"; accepted: each statistic once; it is left out");
   CHECK(warnings[3].message == "found a list without a usable statistic; \"norm\" is used");
 }
 
 TEST_CASE("an amendment that changes nothing makes no plan") {
-  Job job(ConfigText({.collect_times = 9}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 9}));
   job.TrainSteps(2);
   CHECK(job.monitor->Amend(Ops({"norm"})).ok());
   CHECK(job.monitor->Amend(Ops({"norm", "shape", "dtype"})).ok());
@@ -191,8 +160,7 @@ TEST_CASE(
     INFO("with targets " << with_targets);
     std::string config = ConfigText({.collect_times = 3});
     if (with_targets) config.replace(config.find("{}"), 2, R"({"layers.1": {}})");
-    Job job(config, 3);
-    job.Start();
+    StartedJob job(config, 3);
     job.TrainSteps(2);
     CHECK(job.monitor->Amend(Xy(true)).ok());
     job.TrainStep();
@@ -203,24 +171,6 @@ TEST_CASE(
     CHECK(job.RowsByStep("actv") == expected);
     CHECK(job.Steps("grad_reduced") == Steps{1, 2, 3});
   }
-}
-
-TEST_CASE("in one file's steps, other columns go to a second file, and back again to the first") {
-  Job job(ConfigText({.collect_times = 9}, R"(, "step_count_per_record": 10)"));
-  job.Start();
-  job.TrainSteps(3);
-  CHECK(job.monitor->Amend(Ops({"max"})).ok());
-  job.TrainSteps(2);
-  CHECK(job.monitor->Amend(Ops({"norm"})).ok());
-  job.TrainSteps(2);
-  job.Close();
-  const auto steps_of = [&](const std::string& file) {
-    std::set<std::string> steps;
-    for (const auto& row : ReadTable(job.output_dir + "/" + file)) steps.insert(row.at(2));
-    return steps;
-  };
-  CHECK(steps_of("grad_reduced_0-9.csv") == std::set<std::string>{"step", "1", "2", "5", "6"});
-  CHECK(steps_of("grad_reduced_0-9_p2.csv") == std::set<std::string>{"step", "3", "4"});
 }
 
 TEST_CASE("in static mode an amendment before the model is known holds for the plan to come") {
@@ -249,8 +199,7 @@ TEST_CASE("in static mode an amendment right after Attach holds from the first s
   CHECK(EventText(job.Events(EventKind::kFinished).at(0)) == "plan 1 finished: 0 collected, replaced by a newer plan");
 }
 
-TEST_CASE(
-    "where nothing is in force or armed an amendment has no effect, and says so: a look at the file reads the file") {
+TEST_CASE("an amendment without a plan in force or armed is only noted, and the next look reads the file as it is") {
   Job job(ConfigText(Off()));
   REQUIRE(job.Create().ok());
   CHECK(job.monitor->Amend(Ops({"max"})).ok());
@@ -268,25 +217,10 @@ TEST_CASE(
   CHECK(job.Count(EventKind::kApplied) == 1);
 }
 
-TEST_CASE("an armed plan is amended, and begins at its own step with a window of its own") {
-  Job job(ConfigText(Off()));
-  job.Start();
-  job.TrainSteps(2);
-  CHECK(job.Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
-  CHECK(job.monitor->Amend(Ops({"max"})).ok());
-  CHECK(job.monitor->GetStatus().state == RunState::kArmed);
-  job.TrainSteps(4);
-  job.Close();
-  CHECK(OpsByStep(job, "grad_reduced") == OpsOf{{3, "max "}, {4, "max "}});
-  CHECK(Plans(job) == Lines{"1: superseded", "2: 3-4, 2 collected"});
-  CHECK(job.Count(EventKind::kWroteBack) == 1);
-}
-
 TEST_CASE("with an edit armed behind a plan in force both are amended") {
   for (bool in_step : {true, false}) {
     INFO("in step " << in_step);
-    Job job(ConfigText({.collect_times = 9}));
-    job.Start();
+    StartedJob job(ConfigText({.collect_times = 9}));
     job.TrainSteps(2);
     if (in_step) Observe(&job);
     CHECK(job.Edit(ConfigText({.collect_times = 2}, R"(, "mv_distribution": true)")) == RefreshOutcome::kArmed);
@@ -305,8 +239,7 @@ TEST_CASE("with an edit armed behind a plan in force both are amended") {
 TEST_CASE("the next edit of the file replaces what was amended") {
   for (bool in_step : {true, false}) {
     INFO("in step " << in_step);
-    Job job(ConfigText({.collect_times = 9}));
-    job.Start();
+    StartedJob job(ConfigText({.collect_times = 9}));
     job.TrainSteps(2);
     if (in_step) Observe(&job);
     CHECK(job.monitor->Amend(Ops({"max"})).ok());
@@ -321,8 +254,7 @@ TEST_CASE("the next edit of the file replaces what was amended") {
 }
 
 TEST_CASE("a refused edit and the way back to the bytes in force leave an amendment as it is") {
-  Job job(ConfigText({.collect_times = 4}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 4}));
   job.TrainSteps(2);
   CHECK(job.monitor->Amend(Ops({"max"})).ok());
   CHECK(job.Edit("{") == RefreshOutcome::kRefused);
@@ -336,24 +268,6 @@ TEST_CASE("a refused edit and the way back to the bytes in force leave an amendm
   CHECK(job.Steps("actv") == Steps{4});
 }
 
-TEST_CASE("a stop that is on its way ends an amended window at the same boundary") {
-  for (bool in_step : {true, false}) {
-    INFO("in step " << in_step);
-    Job job(ConfigText({.collect_times = 9}));
-    job.Start();
-    job.TrainSteps(2);
-    if (in_step) Observe(&job);
-    CHECK(job.Edit(ConfigText(Off())) == RefreshOutcome::kStopping);
-    CHECK(job.monitor->Amend(Ops({"max"})).ok());
-    if (!in_step) Observe(&job);
-    job.monitor->EndStep();
-    CHECK(job.monitor->GetStatus().plan_id == 0);
-    job.TrainSteps(3);
-    job.Close();
-    CHECK(OpsByStep(job, "grad_reduced") == OpsOf{{1, "norm "}, {2, in_step ? "norm " : "max "}});
-  }
-}
-
 TEST_CASE("a model that grows after an amendment keeps it") {
   Job job(ConfigText({.collect_times = 4}));
   SyntheticModel grown(5, 8, 1);
@@ -362,38 +276,10 @@ TEST_CASE("a model that grows after an amendment keeps it") {
   CHECK(job.monitor->Amend(Ops({"max"})).ok());
   job.TrainStep();
   REQUIRE(job.monitor->Attach(grown.Sites(), &grown).ok());
-  for (int i = 0; i < 4; ++i) {
-    grown.TrainStep(job.monitor->recorder(), job.monitor->step());
-    job.monitor->EndStep();
-  }
+  job.TrainSteps(grown, 4);
   job.Close();
   CHECK(OpsByStep(job, "grad_reduced") == OpsOf{{1, "norm "}, {2, "max "}, {3, "max "}, {4, "max "}});
   CHECK(job.RowsByStep("grad_reduced")[3] == 5);
-}
-
-TEST_CASE("alarms go by histories of the run: an amendment does not begin them anew") {
-  const auto alarms = [](bool amends) {
-    Job job(ConfigText({.collect_times = 6},
-                       R"(, "alert": {"rules": [{"rule_name": "AnomalyTurbulence", "args": {"threshold": 0.0}}]})"));
-    job.Start();
-    job.TrainSteps(3);
-    if (amends) CHECK(job.monitor->Amend(Ops({"norm", "max"})).ok());
-    job.TrainSteps(5);
-    job.Close();
-    std::vector<std::string> sentences;
-    for (const Event& event : job.Events(EventKind::kAlarm)) sentences.push_back(event.message);
-    return sentences;
-  };
-  const std::vector<std::string> without = alarms(false);
-  REQUIRE_FALSE(without.empty());
-  CHECK(alarms(true) == without);
-}
-
-TEST_CASE("a closed monitor is not amended, and says so") {
-  Job job(ConfigText({.collect_times = 4}));
-  job.Start();
-  CHECK(job.monitor->Close(std::chrono::seconds(10)).ok());
-  CHECK(job.monitor->Amend(Ops({"max"})).code() == StatusCode::kUnavailable);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The control socket of a real monitor: what people and programs of this user are told of a run.
+// The control socket of a real monitor: the state of a run as people and programs of this user see it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include "controller/api/control_socket_settings.h"
 #include "controller/api/monitor_impl.h"
 #include "controller/api/monitor_job.h"
-#include "src/json/json.h"
 #include "src/sockets/runtime_directory.h"
 #include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
@@ -17,10 +16,8 @@ namespace stepwatch::testing {
 namespace {
 
 TEST_CASE(
-    "a monitor of a test that says nothing of control sockets opens its control socket where nobody else looks for "
-    "jobs") {
-  Job job(ConfigText(Off()));
-  job.Start();
+    "a monitor of a test without settings of its own opens its control socket where no other program looks for jobs") {
+  StartedJob job(ConfigText(Off()));
   const std::vector<std::string> directories = sockets::RuntimeDirectories(::geteuid());
   REQUIRE(directories.front() == sockets::NamedRuntimeDirectory());
   REQUIRE(Eventually([&] { return !control_socket::FindJobs({.directories = {directories.front()}}).empty(); }));
@@ -59,10 +56,12 @@ TEST_CASE("the status follows an edit through the life of its plan") {
   CHECK(status["plan_id"] == 1);
   CHECK(status["armed"].is_null());
   CHECK(status["collect_times"] == 3);
-  CHECK(sockets.Says("output_dir", job.monitor->GetStatus().output_dir));
+  CHECK(job.monitor->GetStatus().collecting_step);
+
+  CHECK(sockets.HasStatus("output_dir", job.monitor->GetStatus().output_dir));
   job.TrainSteps(5);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
-  CHECK(sockets.Says("state", "IDLE"));
+  CHECK(sockets.HasStatus("state", "IDLE"));
   status = sockets.Status();
   CHECK(status["ledger"]["produced"] == status["ledger"]["written"]);
   CHECK(status["ledger"]["written"] > 0);
@@ -71,10 +70,9 @@ TEST_CASE("the status follows an edit through the life of its plan") {
   CHECK(status["measuring_seconds"] > 0);
 }
 
-TEST_CASE("a refused edit is shown with its place and as drift, until a good one comes") {
+TEST_CASE("a refused edit is shown with its place, and as drift, as a missing file is") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 50}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 50}));
   job.TrainSteps(2);
   REQUIRE(job.Edit("{\n  \"ops\": \"norm\"\n}") == RefreshOutcome::kRefused);
   Json status = sockets.Status();
@@ -85,15 +83,18 @@ TEST_CASE("a refused edit is shown with its place and as drift, until a good one
   CHECK(status["refusal"]["sha256"] == status["file_sha256"]);
   CHECK(status["running_sha256"] != status["file_sha256"]);
   CHECK(status["state"] == "COLLECTING");
-  CHECK(sockets.client().Get("/metrics").value().body.find("stepwatch_refusals_total{reason=\"value\"} 1\n") !=
-        std::string::npos);
   REQUIRE(job.Edit(ConfigText({.collect_times = 60})) == RefreshOutcome::kArmed);
   status = sockets.Status();
   CHECK(status["drift"] == false);
   CHECK(status["refusal"].is_null());
+  std::filesystem::remove(job.config_path);
+  REQUIRE(job.Refresh() == RefreshOutcome::kMissing);
+  status = sockets.Status();
+  CHECK(status["drift"] == true);
+  CHECK(Has(status["file_trouble"].get<std::string>(), job.config_path));
 }
 
-TEST_CASE("the limits in force are told, and the bytes that lie on the disk") {
+TEST_CASE("the status has the limits in force, and the bytes on the disk") {
   const ControlSockets sockets;
   Job job(
       ConfigText({.collect_times = 3}, ", \"alert\": {\"rules\": [{\"rule_name\": \"AnomalyNan\"}], \"dump\": true}"));
@@ -118,30 +119,16 @@ TEST_CASE("the limits in force are told, and the bytes that lie on the disk") {
   CHECK(limits["formats"] == Json{"csv"});
   CHECK(limits["output_root"] == job.directory.path());
   CHECK(limits["queue_bytes_max"].is_null());
-  const auto page = sockets.client().Get("/metrics");
-  CHECK(page.value().body.find("stepwatch_disk_bytes_max 1048576\n") != std::string::npos);
+  CHECK(sockets.HasMetric("disk_bytes_max 1048576"));
 }
 
-TEST_CASE("a file that is gone is drift") {
+TEST_CASE("the control socket streams the events that the program receives, up to the end of the run") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 50}));
-  job.Start();
-  job.TrainSteps(2);
-  std::filesystem::remove(job.config_path);
-  REQUIRE(job.Refresh() == RefreshOutcome::kMissing);
-  const Json status = sockets.Status();
-  CHECK(status["drift"] == true);
-  CHECK(status["file_trouble"].get<std::string>().find(job.config_path) != std::string::npos);
-}
-
-TEST_CASE("events are told through the control socket as to the program, with the end of the run") {
-  const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 50}));
-  job.Start();
-  std::vector<std::string> told;
-  std::thread reader([&told, client = sockets.client()] {
-    (void)client.Follow(0, [&told](const std::string& name, const std::string&) {
-      told.push_back(name);
+  StartedJob job(ConfigText({.collect_times = 50}));
+  std::vector<std::string> names;
+  std::thread reader([&names, client = sockets.client()] {
+    (void)client.Follow(0, [&names](const std::string& name, const std::string&) {
+      names.push_back(name);
       return true;
     });
   });
@@ -150,8 +137,8 @@ TEST_CASE("events are told through the control socket as to the program, with th
   reader.join();
   std::vector<std::string> expected;
   for (const Event& event : job.Events()) expected.push_back(EventKindName(event.kind));
-  CHECK(told == expected);
-  CHECK(told.back() == "drained");
+  CHECK(names == expected);
+  CHECK(names.back() == "drained");
 }
 
 TEST_CASE("the latest values are those that the program gets") {
@@ -162,42 +149,14 @@ TEST_CASE("the latest values are those that the program gets") {
   job.TrainSteps(3);
   const std::vector<LatestValue> values = job.monitor->Latest(SiteKind::kGradReduced);
   REQUIRE_FALSE(values.empty());
-  const Json told = sockets.Get("/v1/latest/grad_reduced")["values"];
-  REQUIRE(told.size() == values.size());
+  const Json shown = sockets.Get("/v1/latest/grad_reduced")["values"];
+  REQUIRE(shown.size() == values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    CHECK(told[i]["tag"] == values[i].tag);
-    CHECK(told[i]["step"] == values[i].record.step);
-    CHECK(told[i]["values"]["norm"] == values[i].record.values[0].f64);
+    CHECK(shown[i]["tag"] == values[i].tag);
+    CHECK(shown[i]["step"] == values[i].record.step);
+    CHECK(shown[i]["values"]["norm"] == values[i].record.values[0].f64);
   }
   CHECK(sockets.Get("/v1/latest/actv")["values"].empty());
-}
-
-TEST_CASE("doctor, ranks and metrics answer") {
-  const ControlSockets sockets;
-  Job job(ConfigText(Off()));
-  job.Start();
-  CHECK(sockets.Get("/v1/doctor")["cpu"]["granted"] == true);
-  const Json ranks = sockets.Get("/v1/ranks");
-  CHECK(ranks["complete"] == true);
-  CHECK(ranks["ranks"][0]["state"] == "IDLE");
-  const uint64_t looks = job.Count(EventKind::kSeen);
-  CHECK(looks >= 1);
-  const std::string metrics = sockets.client().Get("/metrics").value().body;
-  CHECK(metrics.find("stepwatch_looks_total{cause=\"refresh\"} 1\n") != std::string::npos);
-  CHECK(metrics.find("stepwatch_state{state=\"IDLE\"} 1\n") != std::string::npos);
-}
-
-TEST_CASE("two monitors of one process have a control socket each, and closing takes it away") {
-  const ControlSockets sockets;
-  Job first(ConfigText(Off())), second(ConfigText(Off()));
-  first.Start(), second.Start();
-  const auto found = sockets.Find(2);
-  CHECK(found[0].name == std::to_string(::getpid()) + "-1");
-  CHECK(found[1].name == std::to_string(::getpid()) + "-2");
-  first.Close(), second.Close();
-  CHECK(sockets.Find(0).empty());
-  CHECK_FALSE(std::filesystem::exists(found[0].path));
-  CHECK_FALSE(std::filesystem::exists(found[1].path));
 }
 
 TEST_CASE("a control socket that is not wanted is not there: no socket, no thread") {
@@ -234,10 +193,7 @@ TEST_CASE("a control socket that cannot be opened is one note, and the run goes 
   const ControlSockets sockets;
   NoRuntimeFiles files;
   Job job(ConfigText({.collect_times = 2}));
-  auto created = Monitor::Impl::CreateMonitor(job.options, files);
-  REQUIRE(created.ok());
-  job.monitor = std::move(created).value();
-  REQUIRE(job.Attach().ok());
+  job.Start(files);
   REQUIRE(job.WaitFor(EventKind::kNote));
   job.TrainSteps(5);
   job.Settle();
@@ -280,56 +236,35 @@ TEST_CASE("the former names of the control socket's settings hold where the new 
   CHECK_FALSE(api::SettingsOfControlSocket(Options()).is_wanted);
 }
 
-TEST_CASE("a number of series that is none is one note, and the control socket is open") {
+TEST_CASE("an invalid number of series is one note, and the control socket is open") {
   const ControlSockets sockets;
   const Variable sites("STEPWATCH_METRICS_SITES_MAX", "many");
-  Job job(ConfigText(Off()));
-  job.Start();
+  StartedJob job(ConfigText(Off()));
   REQUIRE(job.WaitFor(EventKind::kNote));
   CHECK(job.Events(EventKind::kNote)[0].message ==
         "STEPWATCH_METRICS_SITES_MAX is \"many\", which is not a whole number; /metrics shows no sites");
-  CHECK(sockets.client().Get("/metrics").value().body.find("stepwatch_site") == std::string::npos);
+  CHECK_FALSE(Has(sockets.Metrics(), "stepwatch_site"));
 }
 
-TEST_CASE("the control socket is open on TCP when the program wants it, and the status and a note say where") {
+TEST_CASE("the metrics count the edits, looks, decisions and drains of the run") {
   const ControlSockets sockets;
-  const std::string token = sockets.directory / "token";
-  WriteInPlace(token, "0123456789abcdef0123456789abcdef");
-  std::filesystem::permissions(token, std::filesystem::perms::owner_read);
-  Job job(ConfigText(Off()));
-  job.options.control_socket_options.tcp = "localhost:0";
-  job.options.control_socket_options.token_file = token;
-  job.Start();
-  REQUIRE(Eventually([&] { return sockets.Status()["tcp_address"].is_string(); }));
-  const std::string address = sockets.Status()["tcp_address"];
-  CHECK(address.starts_with("127.0.0.1:"));
-  REQUIRE(job.WaitFor(EventKind::kNote));
-  CHECK(job.Events(EventKind::kNote)[0].message ==
-        "the control socket is open on TCP at " + address + " for clients that present the token");
-}
-
-TEST_CASE("the metrics count edits, and time decisions and drains, of what really happened") {
-  const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 2}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 2}));
   job.TrainSteps(6);
   job.Settle();
   REQUIRE(Eventually([&] { return job.Count(EventKind::kDrained) == 1; }));
-  const auto says = [&](const std::string& line) {
-    return Eventually(
-        [&] { return sockets.client().Get("/metrics").value().body.find("\n" + line) != std::string::npos; });
-  };
-  CHECK(says("stepwatch_decision_latency_seconds_count 1\n"));
-  CHECK(says("stepwatch_drain_seconds_count 1\n"));
-  CHECK(says("stepwatch_last_edit_success 1\n"));
+  CHECK(sockets.HasMetric("decision_latency_seconds_count 1"));
+  CHECK(sockets.HasMetric("drain_seconds_count 1"));
+  CHECK(sockets.HasMetric("last_edit_success 1"));
   REQUIRE(job.Edit(R"({"ops": 1})") == RefreshOutcome::kRefused);
-  CHECK(says("stepwatch_last_edit_success 0\n"));
-  CHECK(says("stepwatch_swap_seconds_count 1\n"));
-  CHECK(says("stepwatch_refusals_total{reason=\"value\"} 1\n"));
+  CHECK(sockets.HasMetric("last_edit_success 0"));
+  CHECK(sockets.HasMetric("swap_seconds_count 1"));
+  CHECK(sockets.HasMetric("refusals_total{reason=\"value\"} 1"));
   REQUIRE(job.Edit(R"({"ops": )") == RefreshOutcome::kRefused);
-  CHECK(says("stepwatch_refusals_total{reason=\"syntax\"} 1\n"));
-  CHECK(says("stepwatch_ranks{state=\"IDLE\"} 1\n"));
-  CHECK(says("stepwatch_decision_latency_seconds_count 1\n"));
+  CHECK(sockets.HasMetric("refusals_total{reason=\"syntax\"} 1"));
+  CHECK(sockets.HasMetric("ranks{state=\"IDLE\"} 1"));
+  CHECK(sockets.HasMetric("state{state=\"IDLE\"} 1"));
+  CHECK(sockets.HasMetric("looks_total{cause=\"refresh\"} 3"));
+  CHECK(sockets.HasMetric("decision_latency_seconds_count 1"));
 }
 
 TEST_CASE("the time of a step is that of the last looks, and there is none while no step ends") {

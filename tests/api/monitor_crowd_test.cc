@@ -1,10 +1,8 @@
-// Crowds before the control socket of a real run: the run collects all that it was told to, and others are answered.
-#include "controller/control_socket/find_jobs.h"
-#include "src/http/client.h"
+// Crowds before the control socket of a real run: the run collects its window, and other clients are answered.
+#include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 #include "tests/control_socket/test_server.h"
 #include "tests/rounds.h"
-#include "tests/variable.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -15,16 +13,12 @@ constexpr int kQuestions = Rounds(10000, 10);
 const std::string kQuestion = "GET /v1/status HTTP/1.1\r\n\r\n";
 
 struct CrowdedJob : Job {
-  CrowdedJob() : Job(ConfigText({.collect_times = 200})) {
-    Start();
-    REQUIRE(Eventually([this] { return control_socket::FindJobs({.directories = {runtime}}).size() == 1; }));
-    path = control_socket::FindJobs({.directories = {runtime}}).front().path;
-  }
-  // A window while the crowd does what it does; somebody else asks meanwhile.
+  CrowdedJob() : Job(ConfigText({.collect_times = 200})) { Start(); }
+  // A window, with the requests of another client meanwhile.
   void Collect() {
     for (int i = 0; i < 20; ++i) {
       TrainSteps(10);
-      const auto reply = http::Client(path).Get("/v1/status", std::chrono::seconds(30));
+      const auto reply = sockets.client().Get("/v1/status", std::chrono::seconds(30));
       REQUIRE(reply.status().ToString() == "ok");
       CHECK(reply.value().status == 200);
     }
@@ -34,25 +28,24 @@ struct CrowdedJob : Job {
     CHECK(Events(EventKind::kDrained)[0].ledger.dropped_total() == 0);
   }
 
-  const std::string runtime = directory / "run";
-  const Variable variable{"STEPWATCH_RUNTIME_DIR", runtime};
-  std::string path;
+  const ControlSockets sockets;
 };
 
-TEST_CASE("ten thousand questions at once are all answered, and so is somebody else meanwhile", "[slow]") {
+TEST_CASE("ten thousand requests at once are all answered, and so is another client meanwhile", "[slow]") {
   CrowdedJob job;
+  const std::string path = job.sockets.Find().front().path;
   constexpr int kVisitors = 20;
   std::vector<std::thread> crowd;
   std::atomic<int> answers{0};
   for (int i = 0; i < kVisitors; ++i)
     // Made here: an assertion of Catch belongs to the thread of the test.
-    crowd.emplace_back([&, visitor = std::make_shared<RawClient>(job.path)] {
+    crowd.emplace_back([&, visitor = std::make_shared<RawClient>(path)] {
       std::thread asking([&] {
         for (int asked = 1; asked < kQuestions / kVisitors; ++asked) (void)visitor->Send(kQuestion);
         (void)visitor->Send("GET /v1/status HTTP/1.1\r\nConnection: close\r\n\r\n");
       });
-      const std::string heard = visitor->ReceiveAll();
-      for (size_t at = 0; (at = heard.find("HTTP/1.1 200 OK", at)) != std::string::npos; ++at) ++answers;
+      const std::string received = visitor->ReceiveAll();
+      for (size_t at = 0; (at = received.find("HTTP/1.1 200 OK", at)) != std::string::npos; ++at) ++answers;
       asking.join();
     });
   job.Collect();
@@ -60,13 +53,14 @@ TEST_CASE("ten thousand questions at once are all answered, and so is somebody e
   CHECK(answers == kQuestions);
 }
 
-TEST_CASE("visitors who never read, who say a byte now and then or nothing at all keep nobody waiting") {
+TEST_CASE("clients that never read, that send a byte now and then, or that send nothing do not keep others waiting") {
   CrowdedJob job;
+  const std::string path = job.sockets.Find().front().path;
   std::vector<std::unique_ptr<RawClient>> crowd;
-  for (int i = 0; i < 45; ++i) crowd.push_back(std::make_unique<RawClient>(job.path));
+  for (int i = 0; i < 45; ++i) crowd.push_back(std::make_unique<RawClient>(path));
   std::atomic<bool> ends{false};
   std::thread deaf([&] {
-    // Ends when the control socket has shown him out, or no longer reads what he says.
+    // Ends when the control socket has closed the connection, or no longer reads from it.
     for (int i = 0; i < kQuestions && !ends; ++i)
       if (::send(crowd[0]->fd(), kQuestion.data(), kQuestion.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
   });

@@ -1,15 +1,13 @@
-// Collecting is started and stopped over and over while somebody asks at the control socket: nothing grows.
+// Collecting is started and stopped over and over, with requests to the control socket meanwhile: no resource grows.
 #include <malloc.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "controller/control_socket/beat_log.h"
-#include "controller/control_socket/find_jobs.h"
-#include "src/http/client.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 #include "tests/rounds.h"
-#include "tests/variable.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -17,10 +15,10 @@ namespace {
 // More than the rings and lists of a monitor keep: 1000 events, 1000 plans of a manifest.
 constexpr int kToFillAll = 1100;
 
-// Somebody who asks at the control socket without a pause, on a thread of his own, until he is told to stop.
+// Sends requests to the control socket without a pause, on a thread of its own.
 class Asker {
  public:
-  explicit Asker(std::string path) : client_(std::move(path)), thread_([this] { Ask(); }) {}
+  explicit Asker(const http::Client& client) : client_(client), thread_([this] { Ask(); }) {}
   ~Asker() {
     ends_ = true;
     thread_.join();
@@ -46,7 +44,7 @@ class Asker {
   std::thread thread_;
 };
 
-// While nobody asks.
+// While there is no request.
 struct Footprint {
   size_t descriptors = EntriesOf("/proc/self/fd");
   size_t threads = EntriesOf("/proc/self/task");
@@ -60,12 +58,10 @@ class StartAndStop {
     job_.options.output_dir = directory_ / "out";
     job_.options.keep_latest = true;
     job_.Start();
-    REQUIRE(Eventually([this] { return control_socket::FindJobs({.directories = {runtime_}}).size() == 1; }));
-    path_ = control_socket::FindJobs({.directories = {runtime_}}).front().path;
   }
 
   void Run(int cycles) {
-    const Asker asker(path_);
+    const Asker asker(sockets_.client());
     for (int i = 0; i < cycles; ++i) {
       // Each time another text: it is another edit.
       const std::string more =
@@ -88,11 +84,11 @@ class StartAndStop {
     constexpr size_t kSteps = 1000;
     for (size_t i = 0; i < control_socket::BeatLog::kLinesMax; i += kSteps) {
       for (size_t step = 0; step < kSteps; ++step) job_.TrainStep();
-      REQUIRE(http::Client(path_).Get("/v1/beats?since=0").ok());
+      REQUIRE(sockets_.client().Get("/v1/beats?since=0").ok());
     }
   }
 
-  // The last visitor has left, and his connection with him.
+  // The last client has left, and its connection with it.
   Footprint Measure(const Footprint& wanted) const {
     (void)Eventually([&] { return Footprint().descriptors <= wanted.descriptors; });
     job_.monitor->Flush(std::chrono::seconds(10));
@@ -113,13 +109,11 @@ class StartAndStop {
  private:
   const std::string format_;
   TemporaryDirectory directory_{PlaceInMemory()};
-  const std::string runtime_ = directory_ / "run";
-  const Variable variable_{"STEPWATCH_RUNTIME_DIR", runtime_};
+  const ControlSockets sockets_;
   Job job_{ConfigText(Off())};
-  std::string path_;
 };
 
-// What a text that is a digit longer may cost in each of the kept events.
+// The memory that each of the kept events may need for a text with one digit more.
 constexpr size_t kHeapSlack = 64 << 10;
 
 // The cycles before the first look at what they leave behind, and in all.

@@ -1,4 +1,4 @@
-// What only some front ends can watch: L2 features, communication operators, call stacks, heat maps.
+// Sites of some front ends only: L2 features, communication operators, call stacks, heat maps.
 #include "tests/api/job.h"
 #include "tests/sinks/event_reader.h"
 
@@ -92,8 +92,7 @@ TEST_CASE(
         "0,fc.weight,0,1.0,1.0,[],torch.float32\n");
   const auto alarms = job.Events(EventKind::kAlarm);
   REQUIRE(alarms.size() == 1);
-  CHECK(alarms[0].message.find("('all_reduce/rank0/post_0', 'norm') at step 0, current value 5.0") !=
-        std::string::npos);
+  CHECK(Has(alarms[0].message, "('all_reduce/rank0/post_0', 'norm') at step 0, current value 5.0"));
 }
 
 TEST_CASE("columns of heat maps are in the event file at each step, and no rows") {
@@ -132,10 +131,10 @@ TEST_CASE("call stacks are written once, and never over a file that is there") {
         "module_name,stack_info\n0:fc,\"File a.py, line 3, in f, \n x = \"\"1\"\" \n\"\n0:,File b.py\n");
   const auto notes = job.Events(EventKind::kNote);
   CHECK(notes[0].message == "stack_info: the call stacks are in " + job.output_dir + "/stack_info.csv");
-  CHECK(notes[1].message.find("already exists and is not changed") != std::string::npos);
+  CHECK(Has(notes[1].message, "already exists and is not changed"));
 }
 
-TEST_CASE("call stacks that cannot be written are told, and a run without files keeps none") {
+TEST_CASE("call stacks that cannot be written are reported, and a run without files keeps none") {
   AbleJob job(R"(, "stack_info": true, "format": "api")");
   job.monitor->PublishStacks({{"0:fc", "File a.py"}});
   REQUIRE(job.WaitFor(EventKind::kNote));
@@ -157,10 +156,9 @@ TEST_CASE("call stacks that cannot be written are told, and a run without files 
   blocked.Close();
 }
 
-TEST_CASE("what the front end cannot do is said once a run for each key, whatever is edited") {
+TEST_CASE("a key that the front end cannot serve gives one warning a run, whatever is edited") {
   const std::string more = R"(, "cc_distribution": {"enable": true}, "stack_info": true)";
-  Job job(ConfigText({.collect_times = 1}, more));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 1}, more));
   job.TrainSteps(3);
   job.Settle();
   job.Edit(ConfigText({.collect_times = 2}, more + R"(, "recording_l2_features": true)"));

@@ -1,7 +1,6 @@
 // The history of a run as the monitor writes it: one line for each outcome of an edit or a plan.
 #include <map>
 
-#include "controller/api/monitor_impl.h"
 #include "src/base/sha256.h"
 #include "src/output/history_file.h"
 #include "tests/api/job.h"
@@ -26,11 +25,10 @@ Outcomes OutcomesOf(const std::vector<output::HistoryLine>& lines) {
   return outcomes;
 }
 
-TEST_CASE("a run's history tells of each edit who saved it, what it replaced, and what became of it") {
+TEST_CASE("a run's history has the owner of each edit, the text that it replaced, and its outcome") {
   const std::string first = ConfigText({.collect_times = 2}), second = ConfigText({.collect_times = 9}),
                     third = ConfigText({.collect_times = 50, .step_interval = 3}), bad = "{\n  \"ops\": \"norm\"\n}";
-  Job job(first);
-  job.Start();
+  StartedJob job(first);
   job.TrainSteps(4);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
   CHECK(job.Edit(bad) == RefreshOutcome::kRefused);
@@ -77,7 +75,7 @@ TEST_CASE("a run's history tells of each edit who saved it, what it replaced, an
   }
 }
 
-TEST_CASE("in static mode the history tells of the one plan") {
+TEST_CASE("in static mode the history has the one plan") {
   Job job(ConfigText({.collect_times = 3}));
   job.options.dynamic = false;
   job.Start();
@@ -86,19 +84,7 @@ TEST_CASE("in static mode the history tells of the one plan") {
   CHECK(OutcomesOf(LinesOf(job)) == Outcomes{"1 applied", "1 finished"});
 }
 
-TEST_CASE("of several ranks, rank 0 alone writes a history") {
-  Job job(ConfigText({.collect_times = 3}));
-  job.options.rank = 1;
-  job.options.world_size = 2;
-  job.Start();
-  job.TrainSteps(5);
-  job.Close();
-  REQUIRE(!job.CsvFiles().empty());
-  CHECK(!std::filesystem::exists(job.output_dir + "/stepwatch_history.jsonl"));
-  CHECK(!std::filesystem::exists(job.output_dir + "/stepwatch_configs"));
-}
-
-TEST_CASE("a history that cannot be written is told of once, and whole when it can be") {
+TEST_CASE("a history that cannot be written is reported once, and whole when it can be") {
   Job job(ConfigText({.collect_times = 2}));
   class NoHistory : public base::FileSystemWrapper {
    public:
@@ -108,10 +94,7 @@ TEST_CASE("a history that cannot be written is told of once, and whole when it c
     }
     std::atomic<bool> is_full = true;
   } files;
-  auto created = Monitor::Impl::CreateMonitor(job.options, files);
-  REQUIRE(created.ok());
-  job.monitor = std::move(created).value();
-  REQUIRE(job.Attach().ok());
+  job.Start(files);
   job.TrainSteps(4);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
   CHECK(job.Edit(ConfigText({.collect_times = 3})) == RefreshOutcome::kArmed);

@@ -34,8 +34,7 @@ int InChild(Work work) {
 }
 
 TEST_CASE("closing in mid-window writes all rows, ends the plan and leaves the file as it is") {
-  Job job(ConfigText({.collect_times = 50}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 50}));
   job.TrainSteps(4);
   job.model.TrainStep(job.monitor->recorder(), job.monitor->step());  // the fifth step is not ended
   job.Close();
@@ -45,8 +44,7 @@ TEST_CASE("closing in mid-window writes all rows, ends the plan and leaves the f
 }
 
 TEST_CASE("after Close every call does nothing") {
-  Job job(ConfigText({.collect_times = 50}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 50}));
   job.TrainSteps(2);
   REQUIRE(job.monitor->Close(std::chrono::seconds(10)).ok());
   const int64_t step = job.monitor->step();
@@ -66,6 +64,7 @@ TEST_CASE("after Close every call does nothing") {
   recorder.ObserveAgreement(at, view, view);
   job.monitor->graphs().Capture({}, at, view);
   CHECK_FALSE(job.Attach().ok());
+  CHECK(job.monitor->Amend(Ops({"max"})).code() == StatusCode::kUnavailable);
   job.monitor->PublishStructure({});
   CHECK(job.monitor->Close(std::chrono::seconds(1)).ok());
   CHECK(job.monitor->GetStatus().state == RunState::kIdle);
@@ -128,8 +127,7 @@ TEST_CASE("idle steps cost no thread and no descriptor, and nothing is left behi
 TEST_CASE("many windows, one after the other, leave nothing behind") {
   const int threads = Threads(), descriptors = Descriptors();
   {
-    Job job(ConfigText(Off()), 1);
-    job.Start();
+    StartedJob job(ConfigText(Off()), 1);
     constexpr size_t kWindows = Rounds(size_t{50});
     for (size_t i = 0; i < kWindows; ++i) {
       REQUIRE(job.Edit(ConfigText({.collect_times = 1 + static_cast<int>(i % 3)})) == RefreshOutcome::kArmed);
@@ -272,54 +270,54 @@ class HangingFor final : public Sink {
 constexpr std::chrono::milliseconds kShort{200};
 constexpr std::chrono::seconds kFarBeyond{15};
 
-TEST_CASE("closing takes its time and no more when a sink and the loop hang, and tells nothing afterwards") {
-  struct Told {
+TEST_CASE("closing takes its time and no more when a sink and the loop hang, and reports no event afterwards") {
+  struct Listener {
     Gate gate;
     std::atomic<bool> closed{false};
-    std::atomic<int> told_after_close{0};
+    std::atomic<int> late_events{0};
   };
-  const auto told = std::make_shared<Told>();
+  const auto listener = std::make_shared<Listener>();
   const auto sink_gate = std::make_shared<Gate>();
   const int threads = Threads();
   Job job(ConfigText({.collect_times = 3}));
   job.options.extra_sinks = {std::make_shared<HangingFor>(sink_gate)};
-  job.options.on_event = [told](const Event& event) {
-    if (told->closed) ++told->told_after_close;
-    if (event.kind == EventKind::kApplied) told->gate.Pass();
+  job.options.on_event = [listener](const Event& event) {
+    if (listener->closed) ++listener->late_events;
+    if (event.kind == EventKind::kApplied) listener->gate.Pass();
   };
   job.Start();
   job.TrainSteps(6);
-  told->gate.AwaitCaller();
+  listener->gate.AwaitCaller();
   sink_gate->AwaitCaller();
   const auto start = std::chrono::steady_clock::now();
   CHECK(job.monitor->Close(kShort).code() == StatusCode::kTimedOut);
-  told->closed = true;
+  listener->closed = true;
   CHECK(std::chrono::steady_clock::now() - start < kFarBeyond);
   job.monitor.reset();
-  // Both threads come back to life and find everything that they use, and nobody to tell.
-  told->gate.Open();
+  // Both threads continue and find everything that they use, but no listener.
+  listener->gate.Open();
   sink_gate->Open();
   REQUIRE(Eventually([&] { return Threads() == threads; }));
-  CHECK(told->told_after_close == 0);
+  CHECK(listener->late_events == 0);
 }
 
-TEST_CASE("what the front end reports waits for nobody: not for the user's function, not for the loop") {
-  struct Told {
+TEST_CASE("a report of the front end waits neither for the user's function nor for the loop") {
+  struct Listener {
     Gate gate;
     std::mutex mutex;
     std::vector<std::string> messages;
   };
-  const auto told = std::make_shared<Told>();
+  const auto listener = std::make_shared<Listener>();
   Job job(ConfigText({.collect_times = 3}));
-  job.options.on_event = [told](const Event& event) {
-    if (event.kind == EventKind::kSeen) told->gate.Pass();
-    const std::lock_guard<std::mutex> lock(told->mutex);
+  job.options.on_event = [listener](const Event& event) {
+    if (event.kind == EventKind::kSeen) listener->gate.Pass();
+    const std::lock_guard<std::mutex> lock(listener->mutex);
     if (event.kind == EventKind::kWarning || event.kind == EventKind::kDegraded)
-      told->messages.push_back(event.message);
+      listener->messages.push_back(event.message);
   };
   REQUIRE(job.Create().ok());
   std::thread edits([&] { (void)job.Attach(); });
-  told->gate.AwaitCaller();
+  listener->gate.AwaitCaller();
   constexpr int kEvents = 1000;
   for (int i = 0; i < kEvents; ++i) {
     Event event;
@@ -327,15 +325,15 @@ TEST_CASE("what the front end reports waits for nobody: not for the user's funct
     event.message = std::to_string(i);
     job.monitor->Report(event);
   }
-  told->gate.Open();
+  listener->gate.Open();
   edits.join();
   REQUIRE(job.monitor->Close(std::chrono::seconds(10)).ok());
-  constexpr int kTold = 256;
-  REQUIRE(told->messages.size() == kTold + 1);
-  CHECK(told->messages.front() == "0");
-  CHECK(told->messages[kTold - 1] == std::to_string(kTold - 1));
-  CHECK(told->messages.back() ==
-        std::to_string(kEvents - kTold) + " events of the front end were dropped while the loop thread was busy");
+  constexpr int kReported = 256;
+  REQUIRE(listener->messages.size() == kReported + 1);
+  CHECK(listener->messages.front() == "0");
+  CHECK(listener->messages[kReported - 1] == std::to_string(kReported - 1));
+  CHECK(listener->messages.back() ==
+        std::to_string(kEvents - kReported) + " events of the front end were dropped while the loop thread was busy");
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
-// What front ends ask for besides single tensors: batches, devices, the latest values.
-#include <numeric>
-
+// Calls of front ends besides single tensors: devices, the latest values.
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
@@ -16,9 +14,9 @@ size_t CountTroubles(const Job& job) {
   return count;
 }
 
-TEST_CASE("tensors on a device without an engine: one event says why, the rows are counted, all others are written") {
-  Job job(ConfigText({.collect_times = 3}));
-  job.Start();
+TEST_CASE(
+    "tensors on a device without an engine: one event has the reason, the rows are counted, all others are written") {
+  StartedJob job(ConfigText({.collect_times = 3}));
   job.TrainStep();
   const float value = 1;
   TensorView view = DenseView(&value, DType::kFloat32, nullptr, 0);
@@ -38,9 +36,8 @@ TEST_CASE("tensors on a device without an engine: one event says why, the rows a
   CHECK(ledger.dropped[static_cast<size_t>(DropReason::kUnsupported)] == 9);
 }
 
-TEST_CASE("preparing a device without an engine says so before anything is collected, and only once") {
-  Job job(ConfigText(Off()));
-  job.Start();
+TEST_CASE("preparing a device without an engine is one event, before any step is collected") {
+  StartedJob job(ConfigText(Off()));
   job.monitor->PrepareDevice(kNoSuchDevice);
   job.monitor->PrepareDevice(kNoSuchDevice);
   CHECK(job.WaitFor(EventKind::kDegraded));
@@ -49,31 +46,8 @@ TEST_CASE("preparing a device without an engine says so before anything is colle
   CHECK(CountTroubles(job) == 1);
 }
 
-TEST_CASE("the rows of a batch are in the files, in the order of the batch") {
-  Job job(ConfigText({.collect_times = 1}), 1);
-  job.Start();
-  job.TrainStep();
-  REQUIRE(job.monitor->recorder().collecting());
-  std::vector<float> values(500);
-  std::iota(values.begin(), values.end(), 1.0f);
-  std::vector<TensorView> views;
-  for (const float& value : values) views.push_back(DenseView(&value, DType::kFloat32, nullptr, 0));
-  std::vector<Observation> at;  // of the plan's first site, grad_unreduced
-  for (size_t i = 0; i < values.size(); ++i) at.push_back({0, static_cast<int32_t>(i)});
-  job.monitor->recorder().ObserveBatch(at.data(), views.data(), views.size());
-  job.monitor->EndStep();
-  job.Close();
-  Table table;
-  for (const std::string& file : job.CsvFiles())
-    if (file.find("grad_unreduced") != std::string::npos) table = ReadTable(file);
-  REQUIRE(table.size() == values.size() + 1);
-  REQUIRE(table[0].at(3) == "norm");
-  for (size_t i = 1; i < table.size(); ++i) CHECK(std::stof(table[i].at(3)) == values[i - 1]);
-}
-
 TEST_CASE("the latest values of a kind can be asked for in mid-training") {
-  Job job(ConfigText({.collect_times = 3}), 2);
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 3}), 2);
   job.TrainStep();
   job.model.TrainStep(job.monitor->recorder(), job.monitor->step());
   const std::vector<LatestValue> values = job.monitor->Latest(SiteKind::kGradReduced);

@@ -1,4 +1,4 @@
-// Who may read what a run leaves behind.
+// The permissions of the files that a run leaves behind.
 #include <sys/stat.h>
 
 #include "tests/api/job.h"
@@ -19,8 +19,7 @@ class Umask {
 
 TEST_CASE("a umask that keeps others out keeps them out of rows, manifest, history and kept configs") {
   const Umask only_ours(077);
-  Job job(ConfigText({.collect_times = 2}, ", \"print_struct\": true"));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 2}, ", \"print_struct\": true"));
   job.TrainSteps(5);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
   job.Close();

@@ -1,4 +1,4 @@
-// What the files hold.
+// The content of the files.
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
@@ -7,13 +7,11 @@
 
 #include "src/base/file_system.h"
 #include "tests/api/job.h"
+#include "tests/api/manifest.h"
+#include "tests/variable.h"
 
 namespace stepwatch::testing {
 namespace {
-
-nlohmann::json Manifest(const Job& job) {
-  return nlohmann::json::parse(Contents(job.output_dir + "/manifest.json"));
-}
 
 std::string Text(const std::map<int64_t, int>& rows_by_step) {
   std::string text;
@@ -22,8 +20,7 @@ std::string Text(const std::map<int64_t, int>& rows_by_step) {
 }
 
 TEST_CASE("module rows come for each micro-batch, gradients once a step or once a micro-batch") {
-  Job job(ConfigText({.collect_times = 1}, ", \"xy_distribution\": true"), 3, 4);
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 1}, ", \"xy_distribution\": true"), 3, 4);
   job.TrainSteps(2);
   job.Settle();
   job.Edit(ConfigText({.collect_times = 1}, ", \"monitor_mbs_grad\": true"));
@@ -38,14 +35,13 @@ TEST_CASE("module rows come for each micro-batch, gradients once a step or once 
 }
 
 TEST_CASE("the rows of a step are in the files soon after it, before anything is closed") {
-  Job job(ConfigText({.collect_times = 100}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 100}));
   job.TrainSteps(4);
   const std::string directory = job.monitor->GetStatus().output_dir;
   CHECK(Eventually([&] { return ReadTable(directory + "/grad_reduced_3-3.csv").size() == 3; }));
 }
 
-TEST_CASE("the manifest tells which plan collected what, and what there is to watch") {
+TEST_CASE("the manifest has the steps of each plan, and the sites of the model") {
   Job job(ConfigText({.collect_times = 2}));
   job.options.run_id = "6170f1c3aaaaaaaabbbbbbbbcccccccc";
   job.options.rank = 3;
@@ -56,7 +52,7 @@ TEST_CASE("the manifest tells which plan collected what, and what there is to wa
   job.Edit(ConfigText({.collect_times = 1, .gradients = false}));
   job.TrainSteps(3);
   job.Close();
-  const auto manifest = Manifest(job);
+  const nlohmann::json manifest = ManifestOf(job);
   CHECK(manifest["run_id"] == "6170f1c3aaaaaaaabbbbbbbbcccccccc");
   CHECK(manifest["rank"] == 3);
   REQUIRE(manifest["plans"].size() == 2);
@@ -64,21 +60,11 @@ TEST_CASE("the manifest tells which plan collected what, and what there is to wa
   CHECK(manifest["plans"][0]["last_step"] == 2);
   CHECK(manifest["plans"][0]["state"] == "drained");
   CHECK(manifest["plans"][0]["ledger"]["written"] == 2 * 2 * 2);
-  CHECK(manifest["plans"][0]["write_back"].get<std::string>().find("false") != std::string::npos);
+  CHECK(Has(manifest["plans"][0]["write_back"].get<std::string>(), "false"));
   CHECK(manifest["plans"][1]["first_step"] == 4);
   CHECK(manifest["sites"]["parameters"].size() == 2);
   const std::string name = std::filesystem::path(job.output_dir).filename().string();
   CHECK(name.substr(name.find("-rank")) == "-rank3-6170f1c3");
-}
-
-TEST_CASE("the manifest tells which plans never began") {
-  Job job(ConfigText(Off()));
-  job.Start();
-  job.Edit(ConfigText({.collect_times = 1}));
-  job.Edit(ConfigText(Off()));
-  job.output_dir = job.monitor->GetStatus().output_dir;
-  const std::string path = job.output_dir + "/manifest.json";
-  CHECK(Eventually([&] { return Contents(path).find(R"("state": "superseded")") != std::string::npos; }));
 }
 
 // A file system that has no room for a manifest until somebody makes some.
@@ -92,7 +78,7 @@ class NoRoomForManifest final : public base::FileSystemWrapper {
   std::atomic<bool> has_room{false};
 };
 
-TEST_CASE("a manifest that cannot be written is told once, tried again, and there in the end") {
+TEST_CASE("a manifest that cannot be written is reported once, tried again, and there in the end") {
   NoRoomForManifest files;
   Job job(ConfigText({.collect_times = 2}));
   job.Start(files);
@@ -103,12 +89,11 @@ TEST_CASE("a manifest that cannot be written is told once, tried again, and ther
   files.has_room = true;
   CHECK(job.WaitFor(EventKind::kRecovered));
   job.Close();
-  CHECK(Manifest(job)["plans"][0]["state"] == "drained");
+  CHECK(ManifestOf(job)["plans"][0]["state"] == "drained");
 }
 
 TEST_CASE("print_struct writes the structure and the run goes on") {
-  Job job(ConfigText({.collect_times = 1}, ", \"print_struct\": true"));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 1}, ", \"print_struct\": true"));
   job.TrainSteps(3);
   job.Close();
   const auto structure =
@@ -118,13 +103,14 @@ TEST_CASE("print_struct writes the structure and the run goes on") {
   CHECK(job.Steps("grad_reduced") == Steps{1});
 }
 
-TEST_CASE("a rank that module_ranks leaves out writes nothing, counts all the same and writes back") {
-  Job job(ConfigText({.collect_times = 2}, ", \"module_ranks\": [1]"));
-  job.Start();
+TEST_CASE("a rank that module_ranks leaves out writes no file, not even of alarms, counts steps and writes back") {
+  const std::string dump =
+      R"(, "alert": {"rules": [{"rule_name": "AnomalyNan", "args": {"threshold": 0}}], "dump": true})";
+  StartedJob job(ConfigText({.collect_times = 2}, ", \"module_ranks\": [1]" + dump));
   job.TrainSteps(4);
   job.Settle();
   CHECK_FALSE(std::filesystem::exists(job.options.output_dir));
-  CHECK(Contents(job.config_path).find(":\tfalse") != std::string::npos);
+  CHECK(Has(Contents(job.config_path), ":\tfalse"));
   CHECK(job.Events(EventKind::kFinished).at(0).collected == 2);
   job.Edit(ConfigText({.collect_times = 1}, ", \"module_ranks\": [0, 1]"));
   job.TrainSteps(2);
@@ -153,13 +139,12 @@ TEST_CASE("append_output lets a resumed run write into the directory of the earl
   CHECK(second.Count(EventKind::kNote) == 1);
 }
 
-TEST_CASE("append_output without such a directory says so and uses a new one") {
-  Job job(ConfigText({.collect_times = 1}, ", \"append_output\": [\"Jan01_00-00-00\", \"Jan01_00-00-01\"]"));
-  job.Start();
+TEST_CASE("append_output without such a directory is noted, and a new one is used") {
+  StartedJob job(ConfigText({.collect_times = 1}, ", \"append_output\": [\"Jan01_00-00-00\", \"Jan01_00-00-01\"]"));
   job.TrainSteps(2);
   job.Close();
   REQUIRE(job.Count(EventKind::kNote) == 1);
-  CHECK(job.Events(EventKind::kNote)[0].message.find("a new one is used") != std::string::npos);
+  CHECK(Has(job.Events(EventKind::kNote)[0].message, "a new one is used"));
   CHECK(job.Steps("grad_reduced") == Steps{1});
 }
 
@@ -170,7 +155,7 @@ TEST_CASE("values below their range are replaced, with a warning") {
   job.Start();
   CHECK(job.monitor->step() == 0);
   REQUIRE(job.Count(EventKind::kWarning) == 1);
-  CHECK(job.Events(EventKind::kWarning)[0].message.find("start_iteration -5") != std::string::npos);
+  CHECK(Has(job.Events(EventKind::kWarning)[0].message, "start_iteration -5"));
   job.TrainSteps(2);
   job.Close();
   CHECK(job.Steps("grad_reduced") == Steps{1});
@@ -181,18 +166,15 @@ TEST_CASE("the environment decides what Options leave open") {
   job.options.dynamic.reset();
   const std::string base = job.options.output_dir;
   job.options.output_dir.clear();
-  ::setenv("DYNAMIC_MONITOR", "True", 1);
-  ::setenv("MONITOR_OUTPUT_DIR", base.c_str(), 1);
+  const Variable dynamic("DYNAMIC_MONITOR", "True"), output("MONITOR_OUTPUT_DIR", base);
   job.Start();
-  ::unsetenv("DYNAMIC_MONITOR");
-  ::unsetenv("MONITOR_OUTPUT_DIR");
   job.TrainSteps(2);
   job.Close();
-  CHECK(job.output_dir.rfind(base, 0) == 0);
+  CHECK(job.output_dir.starts_with(base));
   CHECK(job.Steps("grad_reduced") == Steps{1});
 }
 
-// Keeps what it is given.
+// Counts the rows.
 class Memory final : public Sink {
  public:
   WriteResult Write(const RecordLayout&, const StepFrame& frame) override {

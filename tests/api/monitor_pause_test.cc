@@ -1,10 +1,10 @@
 // Pausing, resuming and rotating a real monitor through its control socket.
-#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "src/json/json.h"
 #include "stepwatch/stores.h"
 #include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
@@ -12,47 +12,30 @@
 namespace stepwatch::testing {
 namespace {
 
-struct Told {
-  int status = 0;
-  Json json;
-};
+const std::string kLong = ConfigText({.collect_times = 100000}, ", \"step_count_per_record\": 1000000");
 
-// Trains while somebody asks: what is asked is done between two steps.
-class Trainer {
- public:
-  explicit Trainer(Job* job) : job_(*job) {}
-  Told Ask(const ControlSockets& sockets, const std::string& target) {
-    std::atomic<bool> is_told{false};
-    Told told;
-    std::thread asker([&, client = sockets.client()] {
-      const auto reply = client.Ask("POST", target);
-      if (reply.ok()) told = {reply.value().status, json::Parse(reply.value().body).value()};
-      is_told = true;
-    });
-    while (!is_told) {
-      job_.TrainStep();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    asker.join();
-    return told;
-  }
+// Trains until the request is answered: it is performed between two steps.
+JsonReply AskTraining(const ControlSockets& sockets, Job* job, const std::string& target) {
+  std::future<Result<http::Reply>> answer =
+      std::async(std::launch::async, [client = sockets.client(), target] { return client.Ask("POST", target); });
+  while (answer.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) job->TrainStep();
+  const Result<http::Reply> reply = answer.get();
+  REQUIRE(reply.status().ToString() == "ok");
+  return {reply.value().status, json::Parse(reply.value().body).value()};
+}
 
- private:
-  Job& job_;
-};
-
-TEST_CASE("a paused run collects nothing, says so, and collects what is left of its window when it goes on") {
+TEST_CASE("a paused run collects nothing, also in static mode and after its model has grown, until it resumes") {
+  const bool is_dynamic = GENERATE(true, false);
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 100000}));
+  Job job(kLong);
+  job.options.dynamic = is_dynamic;
   job.Start();
-  Trainer trainer(&job);
   job.TrainSteps(3);
-  Told told = trainer.Ask(sockets, "/v1/pause");
-  CHECK(told.status == 200);
-  CHECK(told.json["outcome"] == "paused");
-  CHECK(told.json["plan_id"] == 1);
-  CHECK(told.json["ranks"] == "all");
-  CHECK(job.monitor->GetStatus().paused);
+  const JsonReply paused = AskTraining(sockets, &job, "/v1/pause");
+  CHECK(paused.status == 200);
+  CHECK(paused.json["outcome"] == "paused");
+  CHECK(paused.json["plan_id"] == 1);
+  CHECK(paused.json["ranks"] == "all");
   const int64_t collected = job.monitor->GetStatus().collected;
   job.TrainSteps(20);
   CHECK(job.monitor->GetStatus().collected == collected);
@@ -60,57 +43,36 @@ TEST_CASE("a paused run collects nothing, says so, and collects what is left of 
   CHECK(status["state"] == "COLLECTING");
   CHECK(status["paused"] == true);
   CHECK(status["collected"] == collected);
-  CHECK(sockets.client().Get("/metrics").value().body.find("stepwatch_paused 1\n") != std::string::npos);
-  CHECK(trainer.Ask(sockets, "/v1/pause").json["outcome"] == "unchanged");
-  told = trainer.Ask(sockets, "/v1/resume");
-  CHECK(told.json["outcome"] == "resumed");
-  CHECK(told.json["paused"] == false);
+  CHECK(sockets.HasMetric("paused 1"));
+  REQUIRE(job.Attach().ok());
   job.TrainSteps(2);
-  CHECK(job.monitor->GetStatus().collected > collected);
+  CHECK(job.monitor->GetStatus().plan_id == 2);
+  CHECK(job.monitor->GetStatus().paused);
+  CHECK(AskTraining(sockets, &job, "/v1/pause").json["outcome"] == "unchanged");
+  const JsonReply resumed = AskTraining(sockets, &job, "/v1/resume");
+  CHECK(resumed.json["outcome"] == "resumed");
+  CHECK(resumed.json["plan_id"] == 2);
+  job.TrainSteps(2);
   REQUIRE(job.WaitFor(EventKind::kResumed));
-  const Event paused = job.Events(EventKind::kPaused).at(0), resumed = job.Events(EventKind::kResumed).at(0);
-  CHECK(paused.plan_id == 1);
+  const Event begin = job.Events(EventKind::kPaused).at(0), end = job.Events(EventKind::kResumed).at(0);
+  CHECK(begin.plan_id == 1);
   job.Close();
   Steps expected;
-  for (int64_t step = 1; step < job.Steps("grad_reduced").back() + 1; ++step)
-    if (step < paused.step || step >= resumed.step) expected.push_back(step);
+  for (int64_t step = is_dynamic ? 1 : 0; step <= job.Steps("grad_reduced").back(); ++step)
+    if (step < begin.step || step >= end.step) expected.push_back(step);
   CHECK(job.Steps("grad_reduced") == expected);
 }
 
-TEST_CASE("an edit ends a pause, a refused one does not, and nothing is paused that does not run") {
+TEST_CASE("a request to a job that stands still in a step is carried out at its end") {
   const ControlSockets sockets;
-  Job job(ConfigText(Off()));
-  job.Start();
-  Trainer trainer(&job);
-  CHECK(trainer.Ask(sockets, "/v1/pause").json["error"]["code"] == "not_collecting");
-  REQUIRE(job.Edit(ConfigText({.collect_times = 100000})) == RefreshOutcome::kArmed);
+  StartedJob job(kLong);
   job.TrainSteps(2);
-  REQUIRE(trainer.Ask(sockets, "/v1/pause").status == 200);
-  REQUIRE(job.Edit("{\"ops\": 3}") == RefreshOutcome::kRefused);
-  job.TrainSteps(2);
-  CHECK(job.monitor->GetStatus().paused);
-  REQUIRE(job.Edit(ConfigText({.collect_times = 90000, .gradients = false})) == RefreshOutcome::kArmed);
-  job.TrainSteps(2);
+  const JsonReply paused = sockets.Post("/v1/pause");
+  CHECK(paused.status == 202);
+  CHECK(paused.json["outcome"] == "under_way");
   CHECK_FALSE(job.monitor->GetStatus().paused);
-  CHECK(job.monitor->GetStatus().collecting_step);
-  REQUIRE(trainer.Ask(sockets, "/v1/pause").status == 200);
-  REQUIRE(job.Edit(ConfigText(Off())) == RefreshOutcome::kStopping);
-  job.TrainStep();
-  CHECK_FALSE(job.monitor->GetStatus().paused);
-  CHECK(trainer.Ask(sockets, "/v1/resume").json["error"]["code"] == "not_collecting");
-}
-
-TEST_CASE("a job that stands still in a step is told what will happen at its end") {
-  const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 100000}));
-  job.Start();
-  job.TrainSteps(2);
-  const auto reply = sockets.client().Ask("POST", "/v1/pause");
-  CHECK(reply.value().status == 202);
-  CHECK(json::Parse(reply.value().body).value()["outcome"] == "under_way");
-  CHECK_FALSE(job.monitor->GetStatus().paused);
-  CHECK(sockets.client().Ask("POST", "/v1/rotate").value().status == 202);
-  CHECK(sockets.client().Ask("POST", "/v1/rotate").value().status == 409);
+  CHECK(sockets.Post("/v1/rotate").status == 202);
+  CHECK(sockets.Post("/v1/rotate").status == 409);
   job.TrainStep();
   CHECK(job.monitor->GetStatus().paused);
   CHECK(job.WaitFor(EventKind::kRotated));
@@ -118,92 +80,60 @@ TEST_CASE("a job that stands still in a step is told what will happen at its end
 
 TEST_CASE("a rotation closes the files, names them in answer and manifest, and loses no row") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 100000}, ", \"step_count_per_record\": 1000000"));
-  job.Start();
-  Trainer trainer(&job);
+  StartedJob job(kLong);
   job.TrainSteps(3);
   std::map<std::string, std::string> closed;
   for (int64_t segment = 2; segment < 6; ++segment) {
-    const Told told = trainer.Ask(sockets, "/v1/rotate");
-    REQUIRE(told.status == 200);
-    CHECK(told.json["segment"] == segment);
-    REQUIRE(told.json["files"].size() == 2);  // grad_unreduced and grad_reduced
-    const std::string last_step = std::to_string(told.json["last_step"].get<int64_t>());
-    for (const Json& file : told.json["files"]) {
-      const std::string path = told.json["directory"].get<std::string>() + "/" + file.get<std::string>();
+    const JsonReply rotated = AskTraining(sockets, &job, "/v1/rotate");
+    REQUIRE(rotated.status == 200);
+    CHECK(rotated.json["segment"] == segment);
+    REQUIRE(rotated.json["files"].size() == 2);  // grad_unreduced and grad_reduced
+    const std::string last_step = std::to_string(rotated.json["last_step"].get<int64_t>());
+    const std::string directory = rotated.json["directory"];
+    for (const Json& file : rotated.json["files"]) {
+      const std::string path = directory + "/" + file.get<std::string>();
       REQUIRE(std::filesystem::exists(path));
       CHECK(closed.emplace(path, Contents(path)).second);
       CHECK(ReadTable(path).back().at(2) == last_step);
     }
-    const Json manifest = Json::parse(Contents(told.json["directory"].get<std::string>() + "/manifest.json"));
+    const Json manifest = Json::parse(Contents(directory + "/manifest.json"));
     REQUIRE(manifest["segments"].size() == static_cast<size_t>(segment - 1));
-    CHECK(manifest["segments"].back()["files"] == told.json["files"]);
-    CHECK(sockets.Says("segment", segment));
+    CHECK(manifest["segments"].back()["files"] == rotated.json["files"]);
+    CHECK(sockets.HasStatus("segment", segment));
   }
   job.TrainSteps(3);
-  job.Close();  // and the account: every row that the ledger has is in a file
+  job.Close();  // checks that every row of the ledger is in a file
   for (const auto& [path, text] : closed) CHECK(Contents(path) == text);
   CHECK(job.CsvFiles().size() == 10);
   const Steps steps = job.Steps("grad_reduced");
   CHECK(steps.size() == static_cast<size_t>(steps.back()));
 }
 
-TEST_CASE("a rotation that the plan's end overtakes is done with it, and the next one works") {
+TEST_CASE("the end of the plan completes a pending rotation, and the next one works") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 100000}));
-  job.Start();
+  StartedJob job(kLong);
   job.TrainSteps(2);
-  Trainer trainer(&job);
-  CHECK(sockets.client().Ask("POST", "/v1/rotate").value().status == 202);
-  job.Save(ConfigText(Off()));
-  REQUIRE(job.Refresh() == RefreshOutcome::kStopping);
+  CHECK(sockets.Post("/v1/rotate").status == 202);
+  REQUIRE(job.Edit(ConfigText(Off())) == RefreshOutcome::kStopping);
   job.TrainSteps(2);
   REQUIRE(job.WaitFor(EventKind::kDrained));
-  CHECK(trainer.Ask(sockets, "/v1/rotate").json["error"]["code"] == "not_collecting");
-  REQUIRE(job.Edit(ConfigText({.collect_times = 100000})) == RefreshOutcome::kArmed);
+  CHECK(AskTraining(sockets, &job, "/v1/rotate").json["error"]["code"] == "not_collecting");
+  REQUIRE(job.Edit(kLong) == RefreshOutcome::kArmed);
   job.TrainSteps(2);
-  CHECK(trainer.Ask(sockets, "/v1/rotate").status == 200);
-}
-
-TEST_CASE("a run in static mode pauses and rotates as well") {
-  const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 100000}));
-  job.options.dynamic = false;
-  job.Start();
-  Trainer trainer(&job);
-  job.TrainSteps(2);
-  CHECK(trainer.Ask(sockets, "/v1/pause").status == 200);
-  CHECK(trainer.Ask(sockets, "/v1/rotate").status == 200);
-  CHECK(trainer.Ask(sockets, "/v1/resume").status == 200);
-}
-
-TEST_CASE("a model that grows in a pause stays paused") {
-  const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 100000}));
-  job.Start();
-  Trainer trainer(&job);
-  job.TrainSteps(2);
-  REQUIRE(trainer.Ask(sockets, "/v1/pause").status == 200);
-  REQUIRE(job.Attach().ok());
-  job.TrainSteps(2);
-  CHECK(job.monitor->GetStatus().plan_id == 2);
-  CHECK(job.monitor->GetStatus().paused);
-  CHECK(trainer.Ask(sockets, "/v1/resume").json["plan_id"] == 2);
-  job.TrainSteps(2);
-  CHECK(job.monitor->GetStatus().collecting_step);
+  CHECK(AskTraining(sockets, &job, "/v1/rotate").status == 200);
 }
 
 TEST_CASE("a rank of a job with a store is not paused alone") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 100000}));
+  Job job(kLong);
   job.options.dynamic = false;
   job.options.world_size = 2;
   job.options.store = MakeMemoryStore();
   job.Start();
   job.TrainSteps(2);
-  const auto reply = sockets.client().Ask("POST", "/v1/pause");
-  CHECK(reply.value().status == 409);
-  CHECK(json::Parse(reply.value().body).value()["error"]["code"] == "ranks");
+  const JsonReply reply = sockets.Post("/v1/pause");
+  CHECK(reply.status == 409);
+  CHECK(reply.json["error"]["code"] == "ranks");
   CHECK_FALSE(job.monitor->GetStatus().paused);
 }
 

@@ -1,9 +1,8 @@
-// POST /v1/plan of a real monitor: what a config would mean for it, while it does what it did.
+// POST /v1/plan of a real monitor: the effect that a config would have, while the monitor goes on.
 
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/json/json.h"
 #include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 
@@ -11,10 +10,9 @@ namespace stepwatch::testing {
 namespace {
 
 Json Preview(const ControlSockets& sockets, const std::string& text) {
-  const auto reply = sockets.client().Ask("POST", "/v1/plan", text);
-  REQUIRE(reply.status().ToString() == "ok");
-  REQUIRE(reply.value().status == 200);
-  return json::Parse(reply.value().body).value();
+  const JsonReply reply = sockets.Post("/v1/plan", text);
+  REQUIRE(reply.status == 200);
+  return reply.json;
 }
 
 std::string Keys(const Json& preview) {
@@ -32,8 +30,7 @@ std::vector<int> SitesOf(const Json& preview, const std::string& kind) {
 
 TEST_CASE("while nothing runs a config is compared with the one in the file") {
   const ControlSockets sockets;
-  Job job(ConfigText(Off()));
-  job.Start();
+  StartedJob job(ConfigText(Off()));
   const Json same = Preview(sockets, ConfigText(Off()));
   CHECK(same["state"] == "same");
   CHECK(same["effect"] == "nothing");
@@ -50,7 +47,7 @@ TEST_CASE("while nothing runs a config is compared with the one in the file") {
   CHECK(on["proposed"]["rows_per_step"] > 0);
   CHECK(SitesOf(on, "grad_reduced") == std::vector<int>{static_cast<int>(job.model.Sites().parameters.size()), 0, 0});
   CHECK(on.count("measured") == 0);
-  // Nothing is armed, nothing has been told.
+  // The preview arms no plan.
   job.TrainSteps(2);
   CHECK(sockets.Status()["state"] == "IDLE");
   CHECK(job.Count(EventKind::kArmed) == 0);
@@ -58,8 +55,7 @@ TEST_CASE("while nothing runs a config is compared with the one in the file") {
 
 TEST_CASE("a config is compared with the plan that runs") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 50}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 50}));
   job.TrainSteps(2);
   const std::string running = ConfigText({.collect_times = 50});
   Json preview = Preview(sockets, running);
@@ -93,8 +89,7 @@ TEST_CASE("a config is compared with the plan that runs") {
 
 TEST_CASE("a config that would be refused has its place, whatever runs") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 50}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 50}));
   const Json invalid = Preview(sockets, "{\n  \"ops\": \"norm\"\n}");
   CHECK(invalid["state"] == "invalid");
   CHECK(invalid["error"]["line"] == 2);
@@ -106,10 +101,9 @@ TEST_CASE("a config that would be refused has its place, whatever runs") {
   CHECK(job.Count(EventKind::kRefused) == 0);
 }
 
-TEST_CASE("a window that is over is told of with its cost, and its text in the file begins no other") {
+TEST_CASE("a window that is over is shown with its cost, and its text in the file begins no other") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 2}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 2}));
   job.TrainSteps(5);
   REQUIRE(job.WaitFor(EventKind::kWroteBack));
   const Json written_back = Preview(sockets, Contents(job.config_path));
@@ -131,14 +125,11 @@ TEST_CASE("a window that is over is told of with its cost, and its text in the f
   CHECK_FALSE(is_known);
 }
 
-TEST_CASE("what the program has set is what a config is compared with") {
+TEST_CASE("a config is compared with the ops that the program has set") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 50}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 50}));
   job.TrainSteps(2);
-  Amendment amendment;
-  amendment.ops = std::vector<std::string>{"max"};
-  REQUIRE(job.monitor->Amend(amendment).ok());
+  REQUIRE(job.monitor->Amend(Ops({"max"})).ok());
   const Json preview = Preview(sockets, ConfigText({.collect_times = 50}));
   CHECK(preview["state"] == "differs");
   CHECK(Keys(preview) == "ops");

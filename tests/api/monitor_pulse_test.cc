@@ -54,8 +54,7 @@ TEST_CASE("a monitor that collects nothing leaves its steps in the pulse, and na
 
 TEST_CASE("steps, numbers and phases of a monitor are its beats") {
   const ControlSockets sockets;
-  Job job(ConfigText(Off()));
-  job.Start();
+  StartedJob job(ConfigText(Off()));
   job.monitor->Report({{"loss", 2.5}});
   job.TrainStep();
   {
@@ -81,8 +80,7 @@ TEST_CASE("steps, numbers and phases of a monitor are its beats") {
 
 TEST_CASE("a scope that ends after its outer phase has expired leaves the run in training") {
   const ControlSockets sockets;
-  Job job(ConfigText(Off()));
-  job.Start();
+  StartedJob job(ConfigText(Off()));
   (void)job.monitor->SetPhase(Phase::kPaused, std::chrono::milliseconds(1));
   {
     const PhaseScope evaluating(job.monitor.get(), Phase::kEval);
@@ -97,10 +95,9 @@ TEST_CASE("a scope that ends after its outer phase has expired leaves the run in
   CHECK(view.value().Read().value().phase.expires_ms > 0);
 }
 
-TEST_CASE("an exception that ends the run is what its end says") {
+TEST_CASE("the end of a run after an exception is an error") {
   const ControlSockets sockets;
-  Job job(ConfigText(Off()));
-  job.Start();
+  StartedJob job(ConfigText(Off()));
   job.monitor->ReportException({"ValueError", "bad", "frames", "f00d", true});
   const std::vector<Json> events = Beats(sockets, "event");
   CHECK(events.back()["type"] == "ValueError");
@@ -109,7 +106,7 @@ TEST_CASE("an exception that ends the run is what its end says") {
   CHECK(view.value().Read().value().end == vocabulary::PulseEnd::kError);
 }
 
-TEST_CASE("a monitor that gets no shared memory says so once, and trains and answers without a pulse") {
+TEST_CASE("a monitor without shared memory reports it once, and trains and answers without a pulse") {
   const ControlSockets sockets;
   Job job(ConfigText(Off()));
   rlimit before{};
@@ -126,12 +123,12 @@ TEST_CASE("a monitor that gets no shared memory says so once, and trains and ans
   job.TrainSteps(3);
   CHECK(control_socket::FetchPulse(sockets.Find().front().path).status().code() == StatusCode::kNotFound);
   CHECK(Beats(sockets, "beat").back()["step"] == 2);
-  int told = 0;
-  for (const Event& event : job.Events()) told += event.message.find("no pulse") != std::string::npos ? 1 : 0;
-  CHECK(told == 1);
+  int reports = 0;
+  for (const Event& event : job.Events()) reports += Has(event.message, "no pulse") ? 1 : 0;
+  CHECK(reports == 1);
 }
 
-TEST_CASE("with its control socket shut a monitor keeps its pulse, and nothing that is reported is kept for nobody") {
+TEST_CASE("without its control socket a monitor keeps its pulse, and no report piles up") {
   Job job(ConfigText(Off()));
   job.options.control_socket = false;
   job.Start();

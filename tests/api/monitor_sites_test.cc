@@ -1,7 +1,4 @@
 // Groups of sites from the file of the config to the rows: what is collected in which step, and with which statistics.
-#include <filesystem>
-#include <nlohmann/json.hpp>
-
 #include "tests/api/job.h"
 
 namespace stepwatch::testing {
@@ -15,9 +12,7 @@ std::string With(const std::string& sites, int64_t times = 7) {
 using Rows = std::map<int64_t, std::vector<std::string>>;
 Rows RowsOf(const Job& job, const std::string& kind) {
   Rows rows;
-  for (const std::string& file : job.CsvFiles()) {
-    if (std::filesystem::path(file).filename().string().rfind(kind + "_", 0) != 0) continue;
-    const Table table = ReadTable(file);
+  for (const Table& table : job.Tables(kind)) {
     size_t first = 3, end = 3;
     if (table[0][3] == "micro_step") ++first;
     while (table[0][end] != "shape") ++end;
@@ -101,16 +96,11 @@ TEST_CASE("an amendment and a model that grows leave the groups as they are") {
                100));
   StartStatic(&job);
   job.TrainSteps(3);
-  Amendment amendment;
-  amendment.ops = std::vector<std::string>{"mean"};
-  REQUIRE(job.monitor->Amend(amendment).ok());
+  REQUIRE(job.monitor->Amend(Ops({"mean"})).ok());
   job.TrainSteps(2);  // steps 3 and 4: the count of the window goes on
   SyntheticModel grown(3, 8, 1);
   REQUIRE(job.monitor->Attach(grown.Sites(), &grown).ok());
-  for (int i = 0; i < 2; ++i) {  // steps 5 and 6
-    grown.TrainStep(job.monitor->recorder(), job.monitor->step());
-    job.monitor->EndStep();
-  }
+  job.TrainSteps(grown, 2);  // steps 5 and 6
   job.Close();
   const std::vector<std::string> two{"layers.0.input - max", "layers.0.output - max", "layers.1.input - max",
                                      "layers.1.output - max"};
@@ -118,19 +108,6 @@ TEST_CASE("an amendment and a model that grows leave the groups as they are") {
   three.insert(three.end(), {"layers.2.input - max", "layers.2.output - max"});
   CHECK(RowsOf(job, "actv") == Rows{{0, two}, {2, two}, {4, two}, {6, three}});
   CHECK(job.Steps("grad_reduced").empty());
-}
-
-TEST_CASE("an edit of the groups is an edit like any other") {
-  Job job(With(R"([{"match": "layers.0", "every": 2}])", 100));
-  job.Start();
-  job.TrainSteps(3);
-  CHECK(job.Edit(With(R"([{"match": "layers.[0", "every": 2}])", 100)) == RefreshOutcome::kRefused);
-  CHECK(job.Events(EventKind::kRefused).at(0).message.find("a set that is closed") != std::string::npos);
-  job.TrainStep();
-  job.Edit(With(R"([{"match": "layers.1", "every": 0}])", 100));
-  job.TrainSteps(2);
-  job.Close();
-  CHECK(job.RowsByStep("grad_reduced") == std::map<int64_t, int>{{1, 2}, {2, 1}, {3, 2}, {4, 1}, {5, 1}});
 }
 
 }  // namespace

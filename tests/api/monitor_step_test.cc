@@ -1,7 +1,6 @@
 // An edit for a later step, given at the control socket of a single process.
 #include <nlohmann/json.hpp>
 
-#include "src/json/json.h"
 #include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 
@@ -9,45 +8,36 @@ namespace stepwatch::testing {
 namespace {
 
 Json Apply(const ControlSockets& sockets, const std::string& query, const std::string& text, int status = 200) {
-  const auto reply = sockets.client().Ask("POST", "/v1/apply" + query, text, std::chrono::seconds(20));
-  REQUIRE(reply.ok());
-  CHECK(reply.value().status == status);
-  return json::Parse(reply.value().body).value();
-}
-
-Steps Until(int64_t first, int64_t end) {
-  Steps steps;
-  for (int64_t step = first; step < end; ++step) steps.push_back(step);
-  return steps;
+  const JsonReply reply = sockets.Post("/v1/apply" + query, text);
+  CHECK(reply.status == status);
+  return reply.json;
 }
 
 TEST_CASE("an edit for a step begins there, written or volatile, and what runs goes on until then") {
   for (const bool is_volatile : {false, true}) {
     const ControlSockets sockets;
-    Job job(ConfigText({.collect_times = 100000}));
-    job.Start();
+    StartedJob job(ConfigText({.collect_times = 100000}));
     job.TrainSteps(5);
-    const Json told = Apply(sockets, std::string("?at_step=12") + (is_volatile ? "&volatile=1" : ""),
-                            ConfigText({.collect_times = 2}));
-    CHECK(told["outcome"] == (is_volatile ? "given" : "written"));
-    CHECK(told["taken"] == "armed");
-    CHECK(told["plan_id"] == 2);
-    CHECK(told["at_step"] == 12);
+    const Json reply = Apply(sockets, std::string("?at_step=12") + (is_volatile ? "&volatile=1" : ""),
+                             ConfigText({.collect_times = 2}));
+    CHECK(reply["outcome"] == (is_volatile ? "given" : "written"));
+    CHECK(reply["taken"] == "armed");
+    CHECK(reply["plan_id"] == 2);
+    CHECK(reply["at_step"] == 12);
     CHECK(sockets.Status()["armed"]["at_step"] == 12);
     REQUIRE(job.Refresh() == RefreshOutcome::kUnchanged);
     job.TrainSteps(15);
     REQUIRE(job.WaitFor(EventKind::kDrained, 2));
     job.Close();
     CHECK(job.Events(EventKind::kApplied).at(1).step == 12);
-    CHECK(job.Steps("grad_reduced") == Until(1, 14));
+    CHECK(job.Steps("grad_reduced") == From(1, 13));
   }
 }
 
-TEST_CASE("a step that is past, or runs, means the next boundary, and the answer says so") {
+TEST_CASE("an edit for a step that is past, or runs, is for the next boundary, and the answer has that step") {
   for (const char* step : {"0", "3", "4", "5"}) {
     const ControlSockets sockets;
-    Job job(ConfigText(Off()));
-    job.Start();
+    StartedJob job(ConfigText(Off()));
     job.TrainSteps(4);
     CHECK(Apply(sockets, std::string("?at_step=") + step, ConfigText({.collect_times = 2}))["at_step"] == 5);
     job.TrainSteps(5);
@@ -58,10 +48,10 @@ TEST_CASE("a step that is past, or runs, means the next boundary, and the answer
 }
 
 TEST_CASE(
-    "what waits for its step gives way to the next edit and says so, but not to a refused one or to the same text") {
+    "an edit that waits for its step gives way to the next edit and is reported, but not to a refused one or to the "
+    "same text") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 100000}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 100000}));
   job.TrainSteps(3);
   const std::string waiting = ConfigText({.collect_times = 7});
   REQUIRE(Apply(sockets, "?at_step=50", waiting)["plan_id"] == 2);
@@ -84,12 +74,10 @@ TEST_CASE(
 
 TEST_CASE("a stop takes the place of what waits for its step, and has no step itself") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 100000}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 100000}));
   job.TrainSteps(3);
   const Json refused = Apply(sockets, "?at_step=9", ConfigText(Off()), 422);
-  CHECK(refused["error"]["message"].get<std::string>().find("a step to begin at requires a config that collects") !=
-        std::string::npos);
+  CHECK(Has(refused["error"]["message"].get<std::string>(), "a step to begin at requires a config that collects"));
   CHECK(Contents(job.config_path) == ConfigText({.collect_times = 100000}));
   Apply(sockets, "?at_step=9&volatile=1", ConfigText(Off()), 422);
   Apply(sockets, "?at_step=9", ConfigText({.collect_times = 7}));
@@ -103,15 +91,14 @@ TEST_CASE("a stop takes the place of what waits for its step, and has no step it
 
 TEST_CASE("while an edit waits for its step the window in force may end, pause, and its model may grow") {
   const ControlSockets sockets;
-  Job job(ConfigText({.collect_times = 10}));
-  job.Start();
+  StartedJob job(ConfigText({.collect_times = 10}));
   job.TrainSteps(3);
   Apply(sockets, "?at_step=30", ConfigText({.collect_times = 2}));
   REQUIRE(job.Attach().ok());
-  CHECK(sockets.client().Ask("POST", "/v1/pause").value().status == 202);
+  CHECK(sockets.Post("/v1/pause").status == 202);
   job.TrainStep();
   CHECK(job.monitor->GetStatus().paused);
-  CHECK(sockets.client().Ask("POST", "/v1/resume").value().status == 202);
+  CHECK(sockets.Post("/v1/resume").status == 202);
   job.TrainSteps(20);
   REQUIRE(job.WaitFor(EventKind::kFinished));
   CHECK(sockets.Status()["state"] == "ARMED");
@@ -125,8 +112,7 @@ TEST_CASE("while an edit waits for its step the window in force may end, pause, 
 
 TEST_CASE("an edit that somebody saves at the moment of the order does not take its step") {
   const ControlSockets sockets;
-  Job job(ConfigText(Off()));
-  job.Start();
+  StartedJob job(ConfigText(Off()));
   job.TrainSteps(2);
   Apply(sockets, "?at_step=40", ConfigText({.collect_times = 7}));
   CHECK(job.Edit(ConfigText({.collect_times = 3})) == RefreshOutcome::kArmed);

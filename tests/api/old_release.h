@@ -1,4 +1,4 @@
-// A rank of a release that knows of no sampling that ranks agree on: what it reads of them it does not understand.
+// The store of a rank of an older release, in which ranks do not agree on samplings: it cannot read their messages.
 #pragma once
 
 #include <memory>

@@ -8,7 +8,7 @@ namespace {
 constexpr auto kIdle = static_cast<size_t>(RunState::kIdle);
 constexpr auto kFailed = static_cast<size_t>(RunState::kFailed);
 
-TEST_CASE("other ranks are known by what they said last, and for five minutes") {
+TEST_CASE("other ranks are known by their last message, and for five minutes") {
   RankStates states;
   const RankStates::Time start{};
   status::RankStates now = states.Now(RunState::kIdle, 7, start);

@@ -48,7 +48,7 @@ class SlowStore final : public Store {
     return held_.size();
   }
   void Hold() { is_held_ = true; }
-  // Not performed: what tells that rows are written.
+  // Does not perform the writes that report written rows.
   void HoldWritten() { holds_written_ = true; }
   // From the answer to the next vote on.
   void HoldAfterVote() { holds_after_vote_ = true; }
@@ -80,7 +80,7 @@ class SlowStore final : public Store {
   std::vector<std::function<void()>> held_;  // guarded by mutex_
 };
 
-// What a rank reads is not what rank 0 meant: a store that changes bytes stands for any fault of one rank.
+// A store that changes the bytes of proposals: it stands for any fault of one rank.
 class Garbling final : public Store {
  public:
   explicit Garbling(std::shared_ptr<Store> store) : store_(std::move(store)) {}
@@ -160,9 +160,14 @@ class RankedJob {
   bool WaitForAll(EventKind kind, size_t count = 1) {
     return std::all_of(ranks.begin(), ranks.end(), [&](auto& rank) { return rank->WaitFor(kind, count); });
   }
-  // Until all have finished the plan that they are told of as number `count`.
+  // Until all ranks have drained `count` plans, and rank 0 has written the last one back.
   bool Settle(size_t count) {
     return WaitForAll(EventKind::kDrained, count) && ranks[0]->WaitFor(EventKind::kWroteBack, count);
+  }
+  // One step of each rank, on this thread.
+  void TrainSteps(int count) {
+    for (int i = 0; i < count; ++i)
+      for (auto& rank : ranks) rank->TrainStep();
   }
   Job& operator[](size_t rank) { return *ranks[rank]; }
 
@@ -177,10 +182,9 @@ class RankedJob {
   std::vector<std::thread> threads_;
 };
 
-inline Steps From(int64_t first, int64_t count) {
-  Steps steps;
-  for (int64_t i = 0; i < count; ++i) steps.push_back(first + i);
-  return steps;
-}
+// All ranks have started.
+struct StartedRankedJob : RankedJob {
+  StartedRankedJob(int world, const std::string& config) : RankedJob(world, config) { Start(); }
+};
 
 }  // namespace stepwatch::testing

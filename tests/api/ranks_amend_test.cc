@@ -4,27 +4,15 @@
 namespace stepwatch::testing {
 namespace {
 
-Amendment Xy() {
-  Amendment amendment;
-  amendment.xy_distribution = true;
-  return amendment;
-}
-
-void TrainSteps(RankedJob* job, int count) {
-  for (int i = 0; i < count; ++i)
-    for (auto& rank : job->ranks) rank->TrainStep();
-}
-
 TEST_CASE("each rank amends its own plan at the step of its call, and the next edit replaces it on all at one step") {
-  RankedJob job(2, ConfigText({.collect_times = 1000}));
-  job.Start();
+  StartedRankedJob job(2, ConfigText({.collect_times = 1000}));
   REQUIRE(job.WaitForAll(EventKind::kArmed));
-  TrainSteps(&job, 5);
+  job.TrainSteps(5);
   for (auto& rank : job.ranks) CHECK(rank->monitor->Amend(Xy()).ok());
-  TrainSteps(&job, 3);
+  job.TrainSteps(3);
   CHECK(job[0].Edit(ConfigText({.collect_times = 2, .gradients = false})) == RefreshOutcome::kArmed);
   REQUIRE(job.WaitForAll(EventKind::kArmed, 3));
-  TrainSteps(&job, 8);
+  job.TrainSteps(8);
   REQUIRE(job.WaitForAll(EventKind::kDrained, 3));
   REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
   job.Close();
@@ -38,14 +26,13 @@ TEST_CASE("each rank amends its own plan at the step of its call, and the next e
 }
 
 TEST_CASE("an edit that the ranks have agreed on stays as it is in the file, for the step they agreed on") {
-  RankedJob job(2, ConfigText({.collect_times = 1000}));
-  job.Start();
+  StartedRankedJob job(2, ConfigText({.collect_times = 1000}));
   REQUIRE(job.WaitForAll(EventKind::kArmed));
-  TrainSteps(&job, 5);
+  job.TrainSteps(5);
   CHECK(job[0].Edit(ConfigText({.collect_times = 2, .gradients = false})) == RefreshOutcome::kArmed);
   REQUIRE(job.WaitForAll(EventKind::kArmed, 2));
   for (auto& rank : job.ranks) CHECK(rank->monitor->Amend(Xy()).ok());
-  TrainSteps(&job, 8);
+  job.TrainSteps(8);
   job.Close();
   for (auto& rank : job.ranks) {
     INFO("rank " << rank->options.rank);
@@ -54,14 +41,13 @@ TEST_CASE("an edit that the ranks have agreed on stays as it is in the file, for
   }
 }
 
-TEST_CASE("where nothing is in force, an edit that the ranks agree on is not amended, and that is said") {
-  RankedJob job(2, ConfigText(Off()));
-  job.Start();
-  TrainSteps(&job, 4);
+TEST_CASE("without a plan in force, an edit that the ranks agree on is not amended, which is noted") {
+  StartedRankedJob job(2, ConfigText(Off()));
+  job.TrainSteps(4);
   CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
   REQUIRE(job.WaitForAll(EventKind::kArmed));
   for (auto& rank : job.ranks) CHECK(rank->monitor->Amend(Xy()).ok());
-  TrainSteps(&job, 8);
+  job.TrainSteps(8);
   job.Close();
   for (auto& rank : job.ranks) {
     CHECK(rank->Steps("actv").empty());
@@ -75,24 +61,23 @@ TEST_CASE("where nothing is in force, an edit that the ranks agree on is not ame
 TEST_CASE("a window that was amended on some ranks is written back when all have written it, without delay") {
   for (size_t amended : {0, 1}) {
     INFO("rank " << amended);
-    RankedJob job(2, ConfigText({.collect_times = 4}));
-    job.Start();
+    StartedRankedJob job(2, ConfigText({.collect_times = 4}));
     REQUIRE(job.WaitForAll(EventKind::kArmed));
-    TrainSteps(&job, 5);
+    job.TrainSteps(5);
     CHECK(job[amended].monitor->Amend(Xy()).ok());
-    TrainSteps(&job, 5);
+    job.TrainSteps(5);
     REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
     CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
     REQUIRE(job[1 - amended].WaitFor(EventKind::kArmed, 2));
     REQUIRE(job[amended].WaitFor(EventKind::kArmed, 3));
-    TrainSteps(&job, 5);
+    job.TrainSteps(5);
     REQUIRE(job[0].WaitFor(EventKind::kWroteBack, 2));
     job.Close();
     CHECK(job[0].Steps("grad_reduced") == job[1].Steps("grad_reduced"));
   }
 }
 
-TEST_CASE("an edit that the ranks did not take leaves nothing behind: what is compiled again is the plan in force") {
+TEST_CASE("an edit that the ranks rejected leaves no trace: the plan in force is compiled again") {
   for (bool amends : {true, false}) {
     INFO("amends " << amends);
     RankedJob job(2, ConfigText({.collect_times = 1000000}));
@@ -101,7 +86,7 @@ TEST_CASE("an edit that the ranks did not take leaves nothing behind: what is co
     SyntheticModel grown(5, 8, 1);
     job.Start();
     REQUIRE(job.WaitForAll(EventKind::kArmed));
-    TrainSteps(&job, 5);
+    job.TrainSteps(5);
     garbling->garbles = true;
     CHECK(job[0].Edit(ConfigText({.collect_times = 7, .gradients = false})) == RefreshOutcome::kRefused);
     if (amends) {
@@ -109,7 +94,7 @@ TEST_CASE("an edit that the ranks did not take leaves nothing behind: what is co
     } else {
       REQUIRE(job[0].monitor->Attach(grown.Sites(), &grown).ok());
     }
-    TrainSteps(&job, 2);
+    job.TrainSteps(2);
     job.Close();
     CHECK(job[0].Count(EventKind::kApplied) == 2);
     CHECK(job[0].Steps("param_origin").empty());
@@ -120,7 +105,7 @@ TEST_CASE("a model that grows between a rank's vote and the decision is watched 
   RankedJob job(2, ConfigText(Off()));
   SyntheticModel grown(5, 8, 1);
   job.Start();
-  TrainSteps(&job, 4);
+  job.TrainSteps(4);
   job.stores[1]->HoldAfterVote();
   job[0].Save(ConfigText({.collect_times = 2}));
   CHECK(job[0].monitor->Refresh(milliseconds(10000)) == RefreshOutcome::kArmed);

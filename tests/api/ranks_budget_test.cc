@@ -2,19 +2,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "tests/api/control_sockets.h"
+#include "tests/api/manifest.h"
 #include "tests/api/old_release.h"
-#include "tests/api/open_control_sockets.h"
 #include "tests/api/ranked_job.h"
 
 namespace stepwatch::testing {
 namespace {
-
-using SortedJson = nlohmann::json;
 
 std::string WithBudget(int64_t collect_times, const std::string& more = "", const std::string& own = "") {
   return ConfigText({.collect_times = collect_times}, more + R"(, "stepwatch": {"budget": {"percent": 2})" + own + "}");
@@ -32,13 +30,12 @@ class CostlyRanks : public RankedJob {
   }
   ~CostlyRanks() { Stop(); }
 
-  std::vector<std::string> Told(size_t rank, EventKind kind) {
+  std::vector<std::string> Decisions(size_t rank, EventKind kind = EventKind::kNote) {
     std::vector<std::string> found;
     for (const Event& event : ranks.at(rank)->Events(kind))
-      if (event.message.find("budget of ") == 0) found.push_back(event.message);
+      if (event.message.starts_with("budget of ")) found.push_back(event.message);
     return found;
   }
-  std::vector<std::string> Decisions(size_t rank) { return Told(rank, EventKind::kNote); }
   bool Within(const std::function<bool()>& condition) {
     for (int i = 0; i < 9; ++i)
       if (Eventually(condition)) return true;
@@ -72,12 +69,10 @@ class CostlyRanks : public RankedJob {
       CHECK(ranks[rank]->Count(EventKind::kDegraded) == 0);
     }
   }
-  // By a call of this rank's program, whose loop knows then that it is in force.
+  // By a call of this rank's program; returns when its loop knows that the plan is in force.
   void Amend(size_t rank) {
     const size_t applied = ranks.at(rank)->Count(EventKind::kApplied);
-    Amendment amendment;
-    amendment.ops = {"max", "min"};
-    REQUIRE(ranks[rank]->monitor->Amend(amendment).ok());
+    REQUIRE(ranks[rank]->monitor->Amend(Ops({"max", "min"})).ok());
     REQUIRE(Within([&] { return ranks[rank]->Count(EventKind::kApplied) > applied; }));
     (void)ranks[rank]->Refresh();
   }
@@ -88,10 +83,7 @@ class CostlyRanks : public RankedJob {
       rank->TrainStep();
     }
   }
-  SortedJson Plans(size_t rank) {
-    std::ifstream file(ranks.at(rank)->output_dir + "/manifest.json");
-    return SortedJson::parse(file)["plans"];
-  }
+  nlohmann::json Plans(size_t rank) { return ManifestOf(*ranks.at(rank))["plans"]; }
 
   std::array<std::atomic<bool>, 3> is_costly{};
 
@@ -117,12 +109,12 @@ TEST_CASE("one rank that is over the budget lowers all: they collect the same st
   REQUIRE(job.WaitForEnd());
   job.Close();
   // Rank 2, unless the machine has interrupted another in its measuring for still longer.
-  CHECK(job.Decisions(0)[0].find("; the cost on rank ") != std::string::npos);
-  CHECK(job.Decisions(0)[0].find(" is decisive, and all ranks follow from step ") != std::string::npos);
+  CHECK(Has(job.Decisions(0)[0], "; the cost on rank "));
+  CHECK(Has(job.Decisions(0)[0], " is decisive, and all ranks follow from step "));
   job.CheckAllAreAlike();
   CHECK(job[0].Steps("grad_reduced").size() == 60);
   for (size_t rank = 0; rank < 3; ++rank) {
-    const SortedJson plans = job.Plans(rank);
+    const nlohmann::json plans = job.Plans(rank);
     REQUIRE(plans.size() >= 2);
     CHECK(job.Decisions(rank).at(0) == job.Decisions(0)[0]);
     CHECK(plans[1]["budget"]["step_interval"] > 1);
@@ -146,8 +138,8 @@ TEST_CASE("when the rank that was over the budget is well within it, all ranks c
            std::stoll(text.substr(text.find(before) + before.size()));
   };
   REQUIRE(job.Within([&] {
-    const std::vector<std::string> told = job.Decisions(2);
-    return std::any_of(told.begin(), told.end(), raises);
+    const std::vector<std::string> decisions = job.Decisions(2);
+    return std::any_of(decisions.begin(), decisions.end(), raises);
   }));
   (void)job[0].Edit(ConfigText(Off()));
   REQUIRE(job.Within([&] { return job[0].monitor->GetStatus().state == RunState::kIdle; }));
@@ -157,28 +149,11 @@ TEST_CASE("when the rank that was over the budget is well within it, all ranks c
   for (size_t rank = 0; rank < 3; ++rank) CHECK(job.Decisions(rank) == job.Decisions(0));
 }
 
-TEST_CASE("a call of one rank's program keeps the sampling that all ranks have agreed on", "[slow]") {
-  CostlyRanks job(2, WithBudget(60));
-  job.is_costly[0] = true;
-  job.Start();
-  job.Run(milliseconds(20));
-  REQUIRE(job.WaitForDecision(1));
-  REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
-  job.Stop();
-  job.Amend(1);
-  job.Run(milliseconds(20));
-  REQUIRE(job.WaitForEnd());
-  job.Close();
-  job.CheckAllAreAlike();
-  CHECK(job[1].Steps("grad_reduced").size() == 60);
-  CHECK(job.Plans(1)[2]["budget"]["step_interval"] == job.Plans(1)[1]["budget"]["step_interval"]);
-}
-
-// The step from which on all ranks do what the rank has told as its newest decision; 0: it has told of none.
+// The step from which all ranks follow the newest decision that the rank has reported; 0: there is none.
 int64_t AgreedStep(CostlyRanks& job, size_t rank) {
   const std::string words = "all ranks follow from step ";
-  const std::vector<std::string> told = job.Decisions(rank);
-  return told.empty() ? 0 : std::stoll(told.back().substr(told.back().find(words) + words.size()));
+  const std::vector<std::string> decisions = job.Decisions(rank);
+  return decisions.empty() ? 0 : std::stoll(decisions.back().substr(decisions.back().find(words) + words.size()));
 }
 
 TEST_CASE("a call that comes while a sampling waits for the agreed step does not keep the rank from it") {
@@ -205,7 +180,7 @@ TEST_CASE("a call that comes while a sampling waits for the agreed step does not
       if (!waits) continue;
       job.CheckAllAreAlike();
       CHECK(job[calling].Steps("grad_reduced").size() == 20);
-      const SortedJson plans = job.Plans(calling);
+      const nlohmann::json plans = job.Plans(calling);
       CHECK(plans[1]["state"] == "superseded");
       CHECK(plans[2]["budget"]["step_interval"] == 1);
       CHECK(plans[3]["budget"]["step_interval"] == plans[1]["budget"]["step_interval"]);
@@ -215,7 +190,7 @@ TEST_CASE("a call that comes while a sampling waits for the agreed step does not
   }
 }
 
-TEST_CASE("rank 0 asks for the others where module_ranks leaves it out", "[slow]") {
+TEST_CASE("rank 0 asks the other ranks also where module_ranks leaves it out", "[slow]") {
   CostlyRanks job(2, WithBudget(60, ", \"module_ranks\": [1]"));
   job.is_costly[1] = true;
   job.Start();
@@ -224,37 +199,20 @@ TEST_CASE("rank 0 asks for the others where module_ranks leaves it out", "[slow]
   REQUIRE(job.WaitForEnd());
   job.Close();
   CHECK(job.Decisions(0) == job.Decisions(1));
-  CHECK(job.Decisions(1)[0].find("; the cost on rank 1 is decisive, ") != std::string::npos);
+  CHECK(Has(job.Decisions(1)[0], "; the cost on rank 1 is decisive, "));
   CHECK(job[1].Steps("grad_reduced").size() == 60);
   CHECK(job.Plans(1)[1]["budget"]["step_interval"] > 1);
 }
 
-TEST_CASE("where the ranks begin edits without a vote, all of them go over to the same sampling all the same",
-          "[slow]") {
-  for (const char* coordination : {"besteffort", "local"}) {
-    INFO(coordination);
-    CostlyRanks job(2, WithBudget(60, "", std::string(", \"coordination\": \"") + coordination + "\""));
-    job.is_costly[1] = true;
-    job.Start();
-    job.Run(milliseconds(20));
-    REQUIRE(job.WaitForDecision(1));
-    REQUIRE(job.WaitForEnd());
-    job.Close();
-    CHECK(job.Decisions(0)[0] == job.Decisions(1).at(0));
-    for (size_t rank = 0; rank < 2; ++rank)
-      CHECK(job.Plans(rank)[1]["budget"]["step_interval"] == job.Plans(0)[1]["budget"]["step_interval"]);
-  }
-}
-
-TEST_CASE("a rank of a release that knows of no budget for all ranks keeps what is collected, which is told once") {
+TEST_CASE("a rank of a release without budgets of jobs keeps the sampling as it is, which is reported once") {
   CostlyRanks job(2, WithBudget(100000));
-  const OpenControlSockets sockets;
+  const ControlSockets sockets;
   job[1].options.store = std::make_shared<OldRelease>(job.stores[1]);
   job.is_costly[0] = true;
   job.Start();
   job.Run(milliseconds(2));
-  REQUIRE(job.Within([&] { return !job.Told(0, EventKind::kWarning).empty(); }));
-  const SortedJson budget = sockets.Ask(0, "GET", "/v1/status")["budget"];
+  REQUIRE(job.Within([&] { return !job.Decisions(0, EventKind::kWarning).empty(); }));
+  const nlohmann::json budget = sockets.Ask(0, "GET", "/v1/status")["budget"];
   CHECK(budget["acting"] == false);
   CHECK(budget["reason"].get<std::string>().find("rank 1 runs another release of stepwatch") == 0);
   const int64_t step = job[0].monitor->step();
@@ -263,32 +221,32 @@ TEST_CASE("a rank of a release that knows of no budget for all ranks keeps what 
   REQUIRE(job.WaitForAll(EventKind::kDrained, 1));
   job.Close();
   job.CheckAllAreAlike();
-  CHECK(job.Told(0, EventKind::kWarning).size() == 1);
+  CHECK(job.Decisions(0, EventKind::kWarning).size() == 1);
   CHECK(job.Decisions(0).empty());
   CHECK(job[0].Count(EventKind::kArmed) == 1);
 }
 
-TEST_CASE("random edits, pauses, stops and costs: what the budget decides in between, all ranks collect the same steps",
+TEST_CASE("random edits, pauses, stops, costs and decisions of the budget: all ranks collect the same steps",
           "[slow]") {
   std::mt19937 random(11);
   CostlyRanks job(3, WithBudget(100000));
-  const OpenControlSockets sockets;
+  const ControlSockets sockets;
   job.Start();
   job.Run(milliseconds(1));
-  REQUIRE(sockets.AllAreHeard(1));
+  REQUIRE(sockets.AllAnswer(1));
   for (int i = 0; i < 25; ++i) {
+    const auto post = [&](const std::string& target, const std::string& text = "") {
+      const http::ClientRequest request{"POST", target, text, "", "id" + std::to_string(i)};
+      (void)sockets.client(random() % 3).Ask(request, std::chrono::seconds(20));
+    };
     job.is_costly[random() % 3] = random() % 2 == 0;
-    switch (random() % 6) {
-      case 0: (void)job[0].Edit(WithBudget(1000 + i)); break;
+    switch (random() % 7) {
+      case 0: (void)job[0].Edit(WithBudget(100001 + i)); break;
       case 1: (void)job[0].Edit(ConfigText(Off())); break;
-      case 2:
-        (void)sockets.client(random() % 3)
-            .Ask({"POST", "/v1/pause", "", "", "p" + std::to_string(i)}, std::chrono::seconds(20));
-        break;
-      default:
-        (void)sockets.client(random() % 3)
-            .Ask({"POST", "/v1/resume", "", "", "r" + std::to_string(i)}, std::chrono::seconds(20));
-        break;
+      case 2: post("/v1/apply", WithBudget(200000 + i)); break;
+      case 3: post("/v1/apply?at_step=" + std::to_string(job.Slowest() + 40), WithBudget(300000 + i)); break;
+      case 4: post("/v1/pause"); break;
+      default: post("/v1/resume"); break;
     }
     std::this_thread::sleep_for(milliseconds(random() % 300));
   }

@@ -2,70 +2,65 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
-#include "src/http/client.h"
-#include "src/json/json.h"
-#include "tests/api/open_control_sockets.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/ranked_job.h"
 
 namespace stepwatch::testing {
 namespace {
 
 TEST_CASE("any rank's control socket answers for all ranks: plan, state, step, and the run that they share") {
-  RankedJob job(4, ConfigText({.collect_times = 1000000}));
-  const OpenControlSockets sockets;
-  job.Start();
+  const ControlSockets sockets;
+  StartedRankedJob job(4, ConfigText({.collect_times = 1000000}));
   job.Run(milliseconds(2));
   REQUIRE(job.WaitForAll(EventKind::kApplied));
   for (const size_t asked : {0, 3}) {
     INFO("rank " << asked);
-    REQUIRE(sockets.AllAreHeard(asked));
+    REQUIRE(sockets.AllAnswer(asked));
     const Json ranks = sockets.Ranks(asked);
     CHECK(ranks["world_size"] == 4);
     CHECK(ranks["alone"].is_null());
     CHECK(ranks["missing"].empty());
     CHECK(ranks["reasons"].empty());
     for (size_t rank = 0; rank < 4; ++rank) {
-      const Json& said = ranks["ranks"][rank];
-      CHECK(said["rank"] == rank);
-      CHECK(said["plan_id"] == 1);
-      CHECK(said["state"] == "COLLECTING");
-      CHECK(said["step"].get<int64_t>() > 0);
-      CHECK(said["run_id"] == ranks["run_id"]);
-      CHECK(said["incarnation"].get<std::string>().size() == 8);
+      const Json& each = ranks["ranks"][rank];
+      CHECK(each["rank"] == rank);
+      CHECK(each["plan_id"] == 1);
+      CHECK(each["state"] == "COLLECTING");
+      CHECK(each["step"].get<int64_t>() > 0);
+      CHECK(each["run_id"] == ranks["run_id"]);
+      CHECK(each["incarnation"].get<std::string>().size() == 8);
     }
   }
   CHECK(sockets.Ask(2, "GET", "/v1/status")["run_id"] == sockets.Ranks(0)["run_id"]);
   job.Close();
 }
 
-TEST_CASE("the metrics of rank 0 count the ranks by the states that they told last, and ask nobody") {
-  RankedJob job(3, ConfigText(Off()));
-  const OpenControlSockets sockets;
-  job.Start();
-  const auto says = [&](size_t rank, const std::string& line) {
+TEST_CASE("the metrics of rank 0 count the ranks by their last reported states, and ask no rank") {
+  const ControlSockets sockets;
+  StartedRankedJob job(3, ConfigText(Off()));
+  const auto has = [&](size_t rank, const std::string& line) {
     const auto page = sockets.client(rank).Get("/metrics", std::chrono::seconds(20));
-    return page.ok() && page.value().body.find("stepwatch_ranks" + line) != std::string::npos;
+    return page.ok() && Has(page.value().body, "stepwatch_ranks" + line);
   };
-  CHECK(says(0, "{state=\"IDLE\"} 1\n"));
-  CHECK(says(0, "{state=\"UNKNOWN\"} 2\n"));
-  CHECK(says(0, "_asked_timestamp_seconds 0\n"));
-  REQUIRE(sockets.AllAreHeard(1));  // the question goes to rank 0
-  CHECK(says(0, "{state=\"IDLE\"} 3\n"));
-  CHECK(says(0, "{state=\"UNKNOWN\"} 0\n"));
-  CHECK_FALSE(says(0, "_asked_timestamp_seconds 0\n"));
-  CHECK_FALSE(says(1, ""));
+  CHECK(has(0, "{state=\"IDLE\"} 1\n"));
+  CHECK(has(0, "{state=\"UNKNOWN\"} 2\n"));
+  CHECK(has(0, "_asked_timestamp_seconds 0\n"));
+  REQUIRE(sockets.AllAnswer(1));  // the question goes to rank 0
+  CHECK(has(0, "{state=\"IDLE\"} 3\n"));
+  CHECK(has(0, "{state=\"UNKNOWN\"} 0\n"));
+  CHECK_FALSE(has(0, "_asked_timestamp_seconds 0\n"));
+  CHECK_FALSE(has(1, ""));
   job.stores[2]->Hold();
   REQUIRE(Eventually([&] { return sockets.Ranks(0)["ranks"].size() == 2; }));
-  CHECK(says(0, "{state=\"UNKNOWN\"} 1\n"));
+  CHECK(has(0, "{state=\"UNKNOWN\"} 1\n"));
   job.stores[2]->LetGo();
   job.Close();
 }
 
-TEST_CASE("a rank that cannot be heard is missing, and is heard again when it can") {
-  RankedJob job(3, ConfigText(Off()));
-  const OpenControlSockets sockets;
-  job.Start();
-  REQUIRE(sockets.AllAreHeard(0));
+TEST_CASE("a rank that does not answer is missing, and is there again when it does") {
+  const ControlSockets sockets;
+  StartedRankedJob job(3, ConfigText(Off()));
+  REQUIRE(sockets.AllAnswer(0));
   job.stores[2]->Hold();
   Json ranks;
   REQUIRE(Eventually([&] { return (ranks = sockets.Ranks(0))["ranks"].size() == 2; }));
@@ -73,12 +68,12 @@ TEST_CASE("a rank that cannot be heard is missing, and is heard again when it ca
   REQUIRE(ranks["missing"].size() == 1);
   CHECK(ranks["missing"][0]["rank"] == 2);
   CHECK(ranks["missing"][0]["reason"].get<std::string>().find("no answer within 1500 ms") == 0);
-  // What it is asked itself it cannot hand on.
+  // It cannot forward a request of its own either.
   CHECK(sockets.client(2).Get("/v1/ranks", std::chrono::seconds(20)).value().status == 503);
   CHECK(sockets.client(2).Get("/v1/status").value().status == 200);
   job.stores[2]->LetGo();
-  CHECK(sockets.AllAreHeard(0));
-  CHECK(sockets.AllAreHeard(2));
+  CHECK(sockets.AllAnswer(0));
+  CHECK(sockets.AllAnswer(2));
   job.Close();
 }
 
@@ -86,13 +81,13 @@ TEST_CASE("a dry run on all ranks builds on each, and arms nothing anywhere") {
   RankedJob job(3, ConfigText(Off()));
   auto garbling = std::make_shared<Garbling>(job[1].options.store);
   job[1].options.store = garbling;
-  const OpenControlSockets sockets;
+  const ControlSockets sockets;
   job.Start();
   job.Run(milliseconds(2));
-  REQUIRE(sockets.AllAreHeard(0));
+  REQUIRE(sockets.AllAnswer(0));
   const std::string wanted = ConfigText({.collect_times = 5});
   for (const size_t asked : {0, 2}) {
-    REQUIRE(sockets.AllWouldTake(asked, wanted));
+    REQUIRE(sockets.AllAccept(asked, wanted));
     const Json trials = sockets.Ask(asked, "POST", "/v1/dry-run", wanted);
     CHECK(trials["world_size"] == 3);
     for (const Json& rank : trials["ranks"]) {
@@ -107,14 +102,14 @@ TEST_CASE("a dry run on all ranks builds on each, and arms nothing anywhere") {
   CHECK(invalid["error"]["line"] == 1);
   CHECK(invalid["ranks"].empty());
 
-  // What rank 1 reads is not what was sent.
+  // Rank 1 reads other bytes than those that were sent.
   garbling->garbles = true;
   const Json refused = sockets.Ask(0, "POST", "/v1/dry-run", wanted);
   CHECK(refused["agreed"] == false);
   CHECK(refused["accepted"].get<int64_t>() < 3);
   garbling->garbles = false;
 
-  CHECK(sockets.AllWouldTake(2, wanted + std::string(size_t{64} << 10, '\n')));
+  CHECK(sockets.AllAccept(2, wanted + std::string(size_t{64} << 10, '\n')));
   for (auto& rank : job.ranks) {
     CHECK(rank->Count(EventKind::kArmed) == 0);
     CHECK(rank->Count(EventKind::kAborted) == 0);
@@ -127,13 +122,12 @@ TEST_CASE("a dry run on all ranks builds on each, and arms nothing anywhere") {
 }
 
 TEST_CASE(
-    "a config that is given at any rank's control socket runs on all ranks, once, and the history names the control "
-    "socket") {
-  RankedJob job(3, ConfigText(Off()));
-  const OpenControlSockets sockets;
-  job.Start();
+    "a config that is applied at any rank's control socket is in rank 0's file and runs on all ranks, once, and the "
+    "history names the sender") {
+  const ControlSockets sockets;
+  StartedRankedJob job(3, ConfigText(Off()));
   job.Run(milliseconds(2));
-  REQUIRE(sockets.AllAreHeard(2));
+  REQUIRE(sockets.AllAnswer(2));
   const http::ClientRequest apply{"POST", "/v1/apply", ConfigText({.collect_times = 3}), "", "once"};
   http::Reply first;
   REQUIRE(Eventually([&] {
@@ -142,7 +136,8 @@ TEST_CASE(
     return first.status == 200;
   }));
   REQUIRE(job.WaitForAll(EventKind::kDrained));
-  // Again, at another control socket: nothing is done twice.
+  CHECK(Has(first.body, "\"written\""));
+  // Again, at another control socket: it is not performed twice.
   const auto again = sockets.client(1).Ask(apply, std::chrono::seconds(20));
   REQUIRE(again.ok());
   CHECK(again.value().body == first.body);
@@ -154,12 +149,11 @@ TEST_CASE(
   job.Close();
 }
 
-TEST_CASE("questions and edits at the same time: each edit is agreed on, each question answered") {
-  RankedJob job(3, ConfigText(Off()));
-  const OpenControlSockets sockets;
-  job.Start();
+TEST_CASE("questions and edits at the same time: each edit is agreed on, and each question is answered") {
+  const ControlSockets sockets;
+  StartedRankedJob job(3, ConfigText(Off()));
   job.Run(milliseconds(1));
-  REQUIRE(sockets.AllAreHeard(0));
+  REQUIRE(sockets.AllAnswer(0));
   std::atomic<bool> over{false};
   std::atomic<int> answered{0};
   std::vector<std::future<void>> askers;
@@ -187,21 +181,21 @@ TEST_CASE("questions and edits at the same time: each edit is agreed on, each qu
   for (auto& rank : job.ranks) CHECK(rank->Steps("grad_reduced") == job[0].Steps("grad_reduced"));
 }
 
-TEST_CASE("ranks that share no store, or are static, answer for themselves and say so") {
+TEST_CASE("ranks that share no store, or are static, answer for themselves alone") {
   for (const bool has_store : {false, true}) {
     RankedJob job(2, ConfigText({.collect_times = 1}));
     for (auto& rank : job.ranks) {
       if (!has_store) rank->options.store = nullptr;
       rank->options.dynamic = !has_store;
     }
-    const OpenControlSockets sockets;
+    const ControlSockets sockets;
     for (size_t rank = 2; rank-- > 0;) REQUIRE(job[rank].Create().ok());
     for (auto& rank : job.ranks) REQUIRE(rank->Attach().ok());
     const Json ranks = sockets.Ranks(1);
     CHECK(ranks["complete"] == false);
     CHECK(ranks["ranks"].size() == 1);
     CHECK(ranks["ranks"][0]["rank"] == 1);
-    CHECK(ranks["alone"].get<std::string>().find("only this rank was asked") != std::string::npos);
+    CHECK(Has(ranks["alone"].get<std::string>(), "only this rank was asked"));
     CHECK(sockets.Ask(1, "POST", "/v1/dry-run", ConfigText(Off()))["agreed"] == false);
     job.Run(milliseconds(1));
     REQUIRE(job.WaitForAll(EventKind::kDrained));
@@ -210,16 +204,16 @@ TEST_CASE("ranks that share no store, or are static, answer for themselves and s
 }
 
 TEST_CASE(
-    "a rank without a control socket answers the others, and rank 0 without one says why nobody is answered there") {
+    "a rank without a control socket answers the others, and rank 0 without one is named as the reason for no answer") {
   RankedJob job(2, ConfigText(Off()));
-  const OpenControlSockets sockets;
+  const ControlSockets sockets;
   job[1].options.control_socket = false;
   job.Start();
-  CHECK(sockets.AllAreHeard(0));
+  CHECK(sockets.AllAnswer(0));
   job.Close();
 
   RankedJob other(2, ConfigText(Off()));
-  const OpenControlSockets others;
+  const ControlSockets others;
   other[0].options.control_socket = false;
   other.Start();
   const auto reply = others.client(1).Get("/v1/ranks", std::chrono::seconds(20));

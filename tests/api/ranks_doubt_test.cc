@@ -37,7 +37,7 @@ TEST_CASE("a rank at the agreed step without the decision waits its time, marks 
   job.Start();
   REQUIRE(job.WaitForAll(EventKind::kArmed));
   for (auto& rank : job.ranks) rank->TrainSteps(8);
-  // Rank 1 votes, and hears nothing from then on.
+  // Rank 1 votes, and receives no message from then on.
   job.stores[1]->HoldAfterVote();
   CHECK(job[0].Edit(ConfigText({.collect_times = 4})) == RefreshOutcome::kArmed);
   for (auto& rank : job.ranks) rank->TrainSteps(4);
@@ -69,13 +69,13 @@ TEST_CASE("an abort at the agreed step costs a rank no rows and no doubt") {
   job.Start();
   REQUIRE(job.WaitForAll(EventKind::kArmed));
   for (auto& rank : job.ranks) rank->TrainSteps(8);
-  job.stores[1]->Hold();  // rank 1 never hears of it
+  job.stores[1]->Hold();  // rank 1 never learns of it
   job[0].Save(ConfigText({.collect_times = 4}));
   CHECK(job[0].monitor->Refresh(milliseconds(50)) == RefreshOutcome::kTimedOut);
   REQUIRE(Eventually([&] { return job[0].monitor->GetStatus().proposed_step == 11; }));
   job[0].TrainSteps(3);
   REQUIRE(job[0].WaitFor(EventKind::kAborted));
-  CHECK(job[0].Events(EventKind::kAborted).at(0).message.find("rank 0 had reached step 11") != std::string::npos);
+  CHECK(Has(job[0].Events(EventKind::kAborted).at(0).message, "rank 0 had reached step 11"));
   CHECK(job[0].monitor->GetStatus().plan_id == 1);
   job.Close();
   CHECK(sink->steps().empty());

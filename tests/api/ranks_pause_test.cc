@@ -1,46 +1,40 @@
 // Jobs of several ranks: all of them pause, go on, and begin an edit at one step.
-#include <future>
+#include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "src/http/client.h"
-#include "src/json/json.h"
-#include "tests/api/open_control_sockets.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/ranked_job.h"
 
 namespace stepwatch::testing {
 namespace {
 
-struct Told {
-  int status = 0;
-  Json json;
-};
-
-// Asks until the control socket has time, with one id: what is asked is done once.
-Told Ask(const OpenControlSockets& sockets, size_t rank, const std::string& target, const std::string& body = "") {
+// Repeats the request, with one id, until the control socket is not busy: it is performed once.
+JsonReply Ask(const ControlSockets& sockets, size_t rank, const std::string& target, const std::string& body = "") {
   static std::atomic<int> asked{0};
-  const http::ClientRequest question{"POST", target, body, "", "ask-" + std::to_string(++asked)};
+  const http::ClientRequest request{"POST", target, body, "", "ask-" + std::to_string(++asked)};
   const http::Client client = sockets.client(rank);
-  Told told;
+  JsonReply answer;
   REQUIRE(Eventually([&] {
-    const auto reply = client.Ask(question, std::chrono::seconds(20));
+    const auto reply = client.Ask(request, std::chrono::seconds(20));
     if (!reply.ok() || reply.value().status == 503) return false;
-    told = {reply.value().status, json::Parse(reply.value().body).value()};
+    answer = {reply.value().status, json::Parse(reply.value().body).value()};
     return true;
   }));
-  return told;
+  return answer;
 }
 
 // A pause, or its end. On a busy machine the ranks take longer than a control socket waits for them.
-Told AskInTime(const OpenControlSockets& sockets, size_t rank, const std::string& target) {
-  Told told = Ask(sockets, rank, target);
-  const std::string outcome = told.json["outcome"];
-  CHECK((told.status == 200 ? outcome == target.substr(4) + "d" : told.status == 202 && outcome == "under_way"));
-  return told;
+JsonReply AskInTime(const ControlSockets& sockets, size_t rank, const std::string& target) {
+  JsonReply reply = Ask(sockets, rank, target);
+  const std::string outcome = reply.json["outcome"];
+  CHECK((reply.status == 200 ? outcome == target.substr(4) + "d" : reply.status == 202 && outcome == "under_way"));
+  return reply;
 }
 
-// As the control socket has told it, or as it has come out.
-int64_t StepOf(const Told& told, const Event& event) {
-  return told.status == 200 ? told.json["at_step"].get<int64_t>() : event.step;
+// The step of the answer, or, if it came too early, that of the event.
+int64_t StepOf(const JsonReply& reply, const Event& event) {
+  return reply.status == 200 ? reply.json["at_step"].get<int64_t>() : event.step;
 }
 
 std::string Long(int64_t collect_times = 1000000, const std::string& more = "") {
@@ -58,7 +52,7 @@ struct MovingJob {
   }
 
   RankedJob job;
-  const OpenControlSockets sockets;
+  const ControlSockets sockets;
 };
 
 bool AllArePaused(RankedJob& job, bool paused) {
@@ -80,15 +74,15 @@ TEST_CASE(
     "[slow]") {
   MovingJob moving(3, Long(400), milliseconds(2));
   RankedJob& job = moving.job;
-  const OpenControlSockets& sockets = moving.sockets;
-  REQUIRE(sockets.AllAreHeard(2));
+  const ControlSockets& sockets = moving.sockets;
+  REQUIRE(sockets.AllAnswer(2));
   for (size_t round = 0; round < 3; ++round) {
-    const Told paused = AskInTime(sockets, round, "/v1/pause");
+    const JsonReply paused = AskInTime(sockets, round, "/v1/pause");
     CHECK(paused.json["ranks"] == "all");
     CHECK(paused.json["plan_id"] == 1);
     REQUIRE(AllArePaused(job, true));
     CHECK(Ask(sockets, 2 - round, "/v1/pause").json["outcome"] == "unchanged");
-    const Told resumed = AskInTime(sockets, 2 - round, "/v1/resume");
+    const JsonReply resumed = AskInTime(sockets, 2 - round, "/v1/resume");
     REQUIRE(AllArePaused(job, false));
     REQUIRE(job.WaitForAll(EventKind::kResumed, round + 1));
     const int64_t from = StepOf(paused, job[0].Events(EventKind::kPaused).at(round));
@@ -115,7 +109,7 @@ TEST_CASE(
     "an edit ends a pause of all ranks at its step, a refused one and a stop that comes with it leave them equal") {
   MovingJob moving(2);
   RankedJob& job = moving.job;
-  const OpenControlSockets& sockets = moving.sockets;
+  const ControlSockets& sockets = moving.sockets;
   AskInTime(sockets, 0, "/v1/pause");
   REQUIRE(AllArePaused(job, true));
   CHECK(job[0].Edit("{\"ops\": 3}") == RefreshOutcome::kRefused);
@@ -134,7 +128,7 @@ TEST_CASE(
 TEST_CASE("a pause that the ranks have not decided on is under way, gives way to its end, and to an edit", "[slow]") {
   MovingJob moving(2);
   RankedJob& job = moving.job;
-  const OpenControlSockets& sockets = moving.sockets;
+  const ControlSockets& sockets = moving.sockets;
   for (const bool edits : {false, true}) {
     INFO("edits " << edits);
     job.stores[1]->Hold();
@@ -159,12 +153,11 @@ TEST_CASE("a pause that the ranks have not decided on is under way, gives way to
   CheckAllHave(job, job[0].Steps("grad_reduced"));
 }
 
-TEST_CASE("ranks that agree without votes pause together as well, when they hear of it in time") {
+TEST_CASE("ranks that agree without votes pause together as well, if the message arrives in time") {
   for (const char* mode : {"besteffort", "local"}) {
     INFO(mode);
-    RankedJob job(2, Long(1000000, std::string(R"(, "stepwatch": {"coordination": ")") + mode + "\"}"));
-    const OpenControlSockets sockets;
-    job.Start();
+    const ControlSockets sockets;
+    StartedRankedJob job(2, Long(1000000, std::string(R"(, "stepwatch": {"coordination": ")") + mode + "\"}"));
     job.Run(milliseconds(10));
     REQUIRE(job.WaitForAll(EventKind::kApplied));
     CHECK(Ask(sockets, 0, "/v1/pause").json["ranks"] == "all");
@@ -175,51 +168,19 @@ TEST_CASE("ranks that agree without votes pause together as well, when they hear
   }
 }
 
-TEST_CASE("random pauses, edits and stops of a running job: the steps that are collected are the same everywhere",
-          "[slow]") {
-  std::mt19937 random(7);
-  RankedJob job(3, Long());
-  job.keeps_up = true;  // no row is dropped, however slow the machine is
-  const OpenControlSockets sockets;
-  job.Start();
-  job.Run(milliseconds(1));
-  REQUIRE(sockets.AllAreHeard(1));
-  for (int i = 0; i < 30; ++i) {
-    const size_t rank = random() % 3;
-    switch (random() % 5) {
-      case 0: Ask(sockets, rank, "/v1/apply", Long(1000 + i)); break;
-      case 1: Ask(sockets, rank, "/v1/apply?at_step=" + std::to_string(job.Slowest() + 40), Long(2000 + i)); break;
-      case 2: Ask(sockets, rank, "/v1/pause"); break;
-      default: Ask(sockets, rank, i % 2 == 0 ? "/v1/resume" : "/v1/pause"); break;
-    }
-    std::this_thread::sleep_for(milliseconds(random() % 20));
-  }
-  Ask(sockets, 0, "/v1/apply", Long(50));
-  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
-  REQUIRE(Eventually([&] {
-    return std::all_of(job.ranks.begin(), job.ranks.end(), [](auto& rank) {
-      return rank->Count(EventKind::kDrained) == rank->Count(EventKind::kApplied) &&
-             rank->Events(EventKind::kDrained).back().collected == 50;
-    });
-  }));
-  job.Close();
-  CheckAllHave(job, job[0].Steps("grad_reduced"));
-  for (auto& rank : job.ranks) CHECK(rank->Count(EventKind::kApplied) == job[0].Count(EventKind::kApplied));
-}
-
 TEST_CASE(
     "an edit for a step begins there on all ranks, at any rank's control socket, and what runs goes on until then",
     "[slow]") {
   MovingJob moving(3, Long(), milliseconds(5));
   RankedJob& job = moving.job;
-  const OpenControlSockets& sockets = moving.sockets;
-  REQUIRE(sockets.AllAreHeard(2));
+  const ControlSockets& sockets = moving.sockets;
+  REQUIRE(sockets.AllAnswer(2));
   const int64_t step = job.Slowest() + 400;
-  const Told told = Ask(sockets, 2, "/v1/apply?at_step=" + std::to_string(step), Long(7));
-  CHECK(told.status == 200);
-  CHECK(told.json["outcome"] == "written");
-  CHECK(told.json["taken"] == "armed");
-  CHECK(told.json["at_step"] == step);
+  const JsonReply answer = Ask(sockets, 2, "/v1/apply?at_step=" + std::to_string(step), Long(7));
+  CHECK(answer.status == 200);
+  CHECK(answer.json["outcome"] == "written");
+  CHECK(answer.json["taken"] == "armed");
+  CHECK(answer.json["at_step"] == step);
   CHECK(sockets.Ask(0, "GET", "/v1/status")["armed"]["at_step"] == step);
   // While it waits the plan in force pauses and goes on.
   AskInTime(sockets, 1, "/v1/pause");
@@ -236,14 +197,14 @@ TEST_CASE(
   CHECK(steps.at(steps.size() - 8) == step - 1);
 }
 
-TEST_CASE("an edit that waits for its step is superseded by the next, also by a stop, and that is said") {
+TEST_CASE("an edit that waits for its step is superseded by the next, also by a stop, with an event") {
   MovingJob moving(2);
   RankedJob& job = moving.job;
-  const OpenControlSockets& sockets = moving.sockets;
+  const ControlSockets& sockets = moving.sockets;
   const std::string far = "/v1/apply?at_step=" + std::to_string(job.Slowest() + 1000000);
-  const Told first = Ask(sockets, 0, far, Long(7));
+  const JsonReply first = Ask(sockets, 0, far, Long(7));
   CHECK(first.json["taken"] == "armed");
-  const Told second = Ask(sockets, 0, "/v1/apply", Long(8000));
+  const JsonReply second = Ask(sockets, 0, "/v1/apply", Long(8000));
   REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
   REQUIRE(job[0].WaitFor(EventKind::kSuperseded));
   CHECK(job[0].Events(EventKind::kSuperseded)[0].plan_id == first.json["plan_id"]);
@@ -257,33 +218,18 @@ TEST_CASE("an edit that waits for its step is superseded by the next, also by a 
   CheckAllHave(job, job[0].Steps("grad_reduced"));
 }
 
-TEST_CASE("an edit for a step that is past begins at the next that the ranks agree on, and the answer says which") {
-  MovingJob moving(2);
-  RankedJob& job = moving.job;
-  const OpenControlSockets& sockets = moving.sockets;
-  const Told told = Ask(sockets, 1, "/v1/apply?at_step=1", Long(5));
-  REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
-  const int64_t step = job[0].Events(EventKind::kApplied)[1].step;
-  CHECK(job[1].Events(EventKind::kApplied)[1].step == step);
-  if (told.json["taken"] != "pending") CHECK(told.json["at_step"] == step);
-  REQUIRE(job.WaitForAll(EventKind::kDrained, 2));
-  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
-  job.Close();
-  CheckAllHave(job, job[0].Steps("grad_reduced"));
-}
-
 TEST_CASE("a model that grows while an edit waits for its step keeps the edit, for that step", "[slow]") {
   RankedJob job(2, Long());
   job.keeps_up = true;  // no row is dropped, however slow the machine is
-  const OpenControlSockets sockets;
+  const ControlSockets sockets;
   job.Start();
   for (int i = 0; i < 6; ++i)
     for (auto& rank : job.ranks) rank->TrainStep();
   REQUIRE(job.WaitForAll(EventKind::kArmed));
   for (int i = 0; i < 6; ++i)
     for (auto& rank : job.ranks) rank->TrainStep();
-  const Told told = Ask(sockets, 0, "/v1/apply?at_step=600", Long(4));
-  CHECK(told.json["at_step"] == 600);
+  const JsonReply answer = Ask(sockets, 0, "/v1/apply?at_step=600", Long(4));
+  CHECK(answer.json["at_step"] == 600);
   for (auto& rank : job.ranks) REQUIRE(rank->Attach().ok());
   job.Run(milliseconds(2));
   REQUIRE(job[0].WaitFor(EventKind::kWroteBack));

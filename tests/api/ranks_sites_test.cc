@@ -12,12 +12,10 @@ std::string With(const std::string& sites) {
                     ", \"stepwatch\": {\"sites\": " + sites + "}");
 }
 
-// What a row says apart from its values: its name, and of which statistics it has one.
+// Each row as its step, its name, and the columns in which it has a value.
 std::vector<std::string> RowsOf(const Job& job, const std::string& kind) {
   std::vector<std::string> rows;
-  for (const std::string& file : job.CsvFiles()) {
-    if (std::filesystem::path(file).filename().string().rfind(kind + "_", 0) != 0) continue;
-    const Table table = ReadTable(file);
+  for (const Table& table : job.Tables(kind)) {
     for (size_t i = 1; i < table.size(); ++i) {
       std::string row = table[i].at(2) + " " + table[i].at(1);
       for (size_t k = 3; k < table[i].size(); ++k) {

@@ -2,14 +2,15 @@
 #include <map>
 #include <random>
 
+#include "src/base/sha256.h"
+#include "src/output/history_file.h"
 #include "tests/api/ranked_job.h"
 
 namespace stepwatch::testing {
 namespace {
 
 TEST_CASE("an edit that rank 0 finds is collected by all ranks at the same steps, and written back once") {
-  RankedJob job(4, ConfigText(Off()));
-  job.Start();
+  StartedRankedJob job(4, ConfigText(Off()));
   job.Run(milliseconds(3));
   job[0].Save(ConfigText({.collect_times = 5}));
   CHECK(job[0].Refresh() == RefreshOutcome::kArmed);
@@ -25,48 +26,8 @@ TEST_CASE("an edit that rank 0 finds is collected by all ranks at the same steps
   }
 }
 
-TEST_CASE("edit after edit, the ranks stay together: changes, stops, and the same text again") {
-  RankedJob job(3, ConfigText({.collect_times = 1000000}));
-  job.Start();
-  job.Run(milliseconds(2));
-  REQUIRE(job.WaitForAll(EventKind::kApplied));
-  CHECK(job[0].Edit(ConfigText({.collect_times = 1000000, .gradients = false})) == RefreshOutcome::kArmed);
-  REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
-  CHECK(job[0].Edit(ConfigText(Off())) == RefreshOutcome::kStopping);
-  REQUIRE(job.WaitForAll(EventKind::kFinished, 2));
-  CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
-  REQUIRE(job.WaitForAll(EventKind::kDrained, 3));
-  REQUIRE(job[0].WaitFor(EventKind::kWroteBack));
-  CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
-  REQUIRE(job.WaitForAll(EventKind::kDrained, 4));
-  job.Close();
-  for (size_t rank = 1; rank < 3; ++rank) {
-    INFO("rank " << rank);
-    CHECK(job[rank].Steps("grad_reduced") == job[0].Steps("grad_reduced"));
-    CHECK(job[rank].Steps("param_origin") == job[0].Steps("param_origin"));
-    for (size_t i = 0; i < 4; ++i) {
-      CHECK(job[rank].Events(EventKind::kApplied).at(i).step == job[0].Events(EventKind::kApplied).at(i).step);
-      CHECK(job[rank].Events(EventKind::kApplied).at(i).plan_id == job[0].Events(EventKind::kApplied).at(i).plan_id);
-      CHECK(job[rank].Events(EventKind::kFinished).at(i).step == job[0].Events(EventKind::kFinished).at(i).step);
-    }
-  }
-}
-
-TEST_CASE("with time enough, an edit is collected two steps later than one process would") {
-  RankedJob job(2, ConfigText(Off()));
-  job.Start();
-  for (auto& rank : job.ranks) rank->TrainSteps(4);
-  CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
-  REQUIRE(job.WaitForAll(EventKind::kArmed));
-  for (int i = 0; i < 6; ++i)
-    for (auto& rank : job.ranks) rank->TrainStep();
-  job.Close();
-  for (auto& rank : job.ranks) CHECK(rank->Steps("grad_reduced") == Steps{7, 8});
-}
-
-TEST_CASE("ranks that are far apart agree at the second proposal: the first says how far") {
-  RankedJob job(2, ConfigText(Off()));
-  job.Start();
+TEST_CASE("ranks that are far apart agree at the second proposal, for which the first gives the distance") {
+  StartedRankedJob job(2, ConfigText(Off()));
   job[1].TrainSteps(500);
   CHECK(job[0].Edit(ConfigText({.collect_times = 2})) == RefreshOutcome::kArmed);
   CHECK(job[0].Count(EventKind::kAborted) == 1);
@@ -79,8 +40,7 @@ TEST_CASE("ranks that are far apart agree at the second proposal: the first says
 }
 
 TEST_CASE("rank 0 outside of module_ranks counts for the job, and writes back") {
-  RankedJob job(3, ConfigText(Off()));
-  job.Start();
+  StartedRankedJob job(3, ConfigText(Off()));
   job.Run(milliseconds(2));
   job[0].Edit(ConfigText({.collect_times = 3}, ", \"module_ranks\": [1]"));
   REQUIRE(job.Settle(1));
@@ -90,15 +50,14 @@ TEST_CASE("rank 0 outside of module_ranks counts for the job, and writes back") 
   CHECK(job[2].output_dir.empty());
 }
 
-TEST_CASE("dynamic_on becomes false when all ranks have told that their rows are written, not before") {
-  RankedJob job(2, ConfigText(Off()));
-  job.Start();
+TEST_CASE("dynamic_on becomes false when all ranks have reported that their rows are written, not before") {
+  StartedRankedJob job(2, ConfigText(Off()));
   job.Run(milliseconds(2));
   job.stores[1]->HoldWritten();
   job[0].Edit(ConfigText({.collect_times = 2}));
   REQUIRE(job.WaitForAll(EventKind::kDrained));
-  // Rank 1's word is on its way, rank 0 has its own, and has been told several times that there is no other: a request
-  // follows the answer to the one before it.
+  // Rank 1's report is on its way, and rank 0 has looked for it several times: a request follows the answer to the one
+  // before it.
   REQUIRE(Eventually([&] { return job.stores[1]->held() > 0; }));
   const int asked = job.stores[0]->written_asked();
   REQUIRE(Eventually([&] { return job.stores[0]->written_asked() >= asked + 3; }));
@@ -112,12 +71,11 @@ TEST_CASE("dynamic_on becomes false when all ranks have told that their rows are
 
 TEST_CASE("a write-back that waits for other ranks gives way to a new edit, and is done at the end of rank 0") {
   for (bool edits : {true, false}) {
-    RankedJob job(2, ConfigText(Off()));
-    job.Start();
+    StartedRankedJob job(2, ConfigText(Off()));
     job.Run(milliseconds(2));
     job[0].Edit(ConfigText({.collect_times = 2}));
     REQUIRE(job.WaitForAll(EventKind::kApplied));
-    job.stores[1]->HoldWritten();  // its rows are written, and nobody hears of it
+    job.stores[1]->HoldWritten();  // its rows are written, and no rank learns of it
     REQUIRE(job.WaitForAll(EventKind::kDrained));
     if (edits) {
       CHECK(job[0].Edit(ConfigText({.collect_times = 3, .gradients = false})) == RefreshOutcome::kArmed);
@@ -133,7 +91,10 @@ TEST_CASE("a write-back that waits for other ranks gives way to a new edit, and 
   }
 }
 
-TEST_CASE("a rank that cannot apply an edit ends it for all, with its reason, and the running plan stays everywhere") {
+TEST_CASE(
+    "a rank that cannot apply an edit ends it for all, with its reason, the running plan stays everywhere, and rank 0 "
+    "writes the history") {
+  const std::string bad = ConfigText({.collect_times = 7}), good = ConfigText({.collect_times = 8});
   RankedJob job(2, ConfigText({.collect_times = 1000000}));
   auto garbling = std::make_shared<Garbling>(job[1].options.store);
   job[1].options.store = garbling;
@@ -141,20 +102,36 @@ TEST_CASE("a rank that cannot apply an edit ends it for all, with its reason, an
   job.Run(milliseconds(2));
   REQUIRE(job.WaitForAll(EventKind::kApplied));
   garbling->garbles = true;
-  CHECK(job[0].Edit(ConfigText({.collect_times = 7})) == RefreshOutcome::kRefused);
+  CHECK(job[0].Edit(bad) == RefreshOutcome::kRefused);
   REQUIRE(job.WaitForAll(EventKind::kAborted));
-  CHECK(job[0].Events(EventKind::kRefused).at(0).message.find("rank 1 cannot apply it") != std::string::npos);
+  CHECK(Has(job[0].Events(EventKind::kRefused).at(0).message, "rank 1 cannot apply it"));
   for (auto& rank : job.ranks) CHECK(rank->monitor->GetStatus().plan_id == 1);
   garbling->garbles = false;
-  CHECK(job[0].Edit(ConfigText({.collect_times = 8})) == RefreshOutcome::kArmed);
+  CHECK(job[0].Edit(good) == RefreshOutcome::kArmed);
   REQUIRE(job.WaitForAll(EventKind::kApplied, 2));
   job.Close();
-  CHECK(job[0].Events(EventKind::kApplied).at(1).step == job[1].Events(EventKind::kApplied).at(1).step);
+  const int64_t step = job[0].Events(EventKind::kApplied).at(1).step;
+  CHECK(job[1].Events(EventKind::kApplied).at(1).step == step);
+
+  CHECK_FALSE(std::filesystem::exists(job[1].output_dir + "/stepwatch_history.jsonl"));
+  const auto found = output::FindHistories(job[0].output_dir);
+  REQUIRE(found.ok());
+  std::multiset<std::string> outcomes;
+  for (const output::HistoryLine& line : found.value().at(0).history.lines) {
+    CHECK(line.run_id == found.value().at(0).history.lines.front().run_id);
+    if (line.sha256 == base::Sha256Hex(bad)) outcomes.insert(line.outcome);
+    if (line.outcome == "refused") CHECK(Has(line.message, "rank 1 cannot apply it"));
+    if (line.outcome != "applied" || line.sha256 != base::Sha256Hex(good)) continue;
+    outcomes.insert("then applied");
+    CHECK(line.owner_uid == static_cast<int64_t>(::geteuid()));
+    CHECK(line.old_sha256 == base::Sha256Hex(bad));
+    CHECK(line.step == step);
+  }
+  CHECK(outcomes == std::multiset<std::string>{"aborted", "refused", "then applied"});
 }
 
-TEST_CASE("a rank that stands still makes the others wait for no one: aborts that all see, then the edit holds") {
-  RankedJob job(3, ConfigText(Off()));
-  job.Start();
+TEST_CASE("a rank that stands still does not keep the others waiting: all see aborts, then the edit holds") {
+  StartedRankedJob job(3, ConfigText(Off()));
   job.stores[2]->Hold();
   job.Run(milliseconds(1));
   job[0].Save(ConfigText({.collect_times = 3}));
@@ -171,29 +148,12 @@ TEST_CASE("a rank that stands still makes the others wait for no one: aborts tha
   CHECK(job[0].Steps("grad_reduced").size() == 3);
 }
 
-TEST_CASE("best effort and local need no votes") {
-  for (const char* mode : {"besteffort", "local"}) {
-    INFO(mode);
-    RankedJob job(2, ConfigText(Off()));
-    job.Start();
-    job.Run(milliseconds(2));
-    // Long enough for a rank that hears of it late to take part.
-    job[0].Edit(ConfigText({.collect_times = 200}, std::string(R"(, "stepwatch": {"coordination": ")") + mode + "\"}"));
-    REQUIRE(job.Settle(1));
-    job.Close();
-    for (auto& rank : job.ranks) {  // all 200, but for the steps that a rank was late by
-      CHECK(rank->Steps("grad_reduced").size() >= 1);
-      CHECK(rank->Steps("grad_reduced").size() <= 200);
-    }
-  }
-}
-
-TEST_CASE("a rank that is none of the job's is told, and goes by itself") {
+TEST_CASE("a rank outside the job gets a warning, and goes by itself") {
   RankedJob job(2, ConfigText({.collect_times = 1}));
   job[1].options.rank = 2;
   REQUIRE(job[1].Create().ok());
   REQUIRE(job[1].Count(EventKind::kWarning) == 1);
-  CHECK(job[1].Events(EventKind::kWarning).at(0).message.find("rank 2 is outside world_size 2") != std::string::npos);
+  CHECK(Has(job[1].Events(EventKind::kWarning).at(0).message, "rank 2 is outside world_size 2"));
   REQUIRE(job[1].Attach().ok());
   job[1].TrainSteps(3);
   REQUIRE(job[1].WaitFor(EventKind::kWroteBack));
@@ -213,11 +173,11 @@ TEST_CASE("all ranks of a run share its id, in both modes") {
     job.Close();
     const auto id = [](const Job& rank) { return rank.output_dir.substr(rank.output_dir.size() - 8); };
     for (auto& rank : job.ranks) CHECK(id(*rank) == id(job[0]));
-    CHECK(job[2].output_dir.find("-rank2-") != std::string::npos);
+    CHECK(Has(job[2].output_dir, "-rank2-"));
   }
 }
 
-TEST_CASE("a static rank that does not hear of the run id goes by its own, and says so once") {
+TEST_CASE("a static rank without the run id of the job uses its own, which is noted once") {
   RankedJob job(2, ConfigText({.collect_times = 2}));
   for (auto& rank : job.ranks) rank->options.dynamic = false;
   job[1].options.run_id_wait = milliseconds(10);
@@ -233,8 +193,7 @@ TEST_CASE("a static rank that does not hear of the run id goes by its own, and s
 
 TEST_CASE("random edits of a running job: every edit that was the last is collected at the same steps everywhere") {
   std::mt19937 random(20);
-  RankedJob job(3, ConfigText(Off()));
-  job.Start();
+  StartedRankedJob job(3, ConfigText(Off()));
   job.Run(milliseconds(1));
   for (int i = 0; i < 25; ++i) {
     job[0].Save(i % 5 == 3 ? ConfigText(Off()) : ConfigText({.collect_times = 3 + i, .gradients = random() % 2 == 0}));
@@ -250,14 +209,15 @@ TEST_CASE("random edits of a running job: every edit that was the last is collec
     });
   }));
   job.Close();
-  const auto applied = [](const Job& rank) {
+  const auto steps_of = [](const Job& rank, EventKind kind) {
     std::map<PlanId, int64_t> steps;
-    for (const Event& event : rank.Events(EventKind::kApplied)) steps[event.plan_id] = event.step;
+    for (const Event& event : rank.Events(kind)) steps[event.plan_id] = event.step;
     return steps;
   };
   for (size_t rank = 1; rank < 3; ++rank) {
     INFO("rank " << rank);
-    CHECK(applied(job[rank]) == applied(job[0]));
+    for (const EventKind kind : {EventKind::kApplied, EventKind::kFinished})
+      CHECK(steps_of(job[rank], kind) == steps_of(job[0], kind));
     CHECK(job[rank].Steps("grad_reduced") == job[0].Steps("grad_reduced"));
     CHECK(job[rank].Steps("param_origin") == job[0].Steps("param_origin"));
   }

@@ -1,4 +1,4 @@
-// A training process with few descriptors, and people who take all the connections that they get.
+// A training process with few descriptors, and clients that keep all the connections that they get.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -9,12 +9,10 @@
 #include <csignal>
 #include <vector>
 
-#include "controller/control_socket/find_jobs.h"
 #include "src/base/file.h"
-#include "src/http/client.h"
 #include "src/sockets/unix_address.h"
+#include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
-#include "tests/variable.h"
 
 namespace stepwatch::testing {
 namespace {
@@ -23,42 +21,35 @@ constexpr rlim_t kFewDescriptors = 128;
 constexpr int kFilesOfTraining = 48;
 constexpr int kVisitors = 200;
 
-// In a forked child, which has one thread and takes no memory: connects, and keeps what it gets.
-[[noreturn]] void VisitAndStay(const sockaddr_un& address, rlim_t limit, int said) {
+// In a forked child, which has one thread and allocates no memory: connects, and keeps the connections.
+[[noreturn]] void VisitAndStay(const sockaddr_un& address, rlim_t limit, int report) {
   const rlimit own{limit, limit};
   (void)::setrlimit(RLIMIT_NOFILE, &own);
   for (int i = 0; i < kVisitors; ++i) {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
     if (fd >= 0) (void)::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   }
-  (void)!::write(said, "x", 1);
+  (void)!::write(report, "x", 1);
   for (;;) ::pause();
 }
 
-TEST_CASE("whoever visits a training process with few descriptors, it opens its files and is answered for") {
-  const TemporaryDirectory directory;
-  const Variable variable{"STEPWATCH_RUNTIME_DIR", directory / "run"};
-  Job job(ConfigText({.collect_times = 1000}));
-  job.Start();
-  std::string socket;
-  REQUIRE(Eventually([&] {
-    const auto found = control_socket::FindJobs({.directories = {directory / "run"}});
-    if (found.size() == 1) socket = found.front().path;
-    return !socket.empty();
-  }));
-  const auto address = sockets::UnixAddress(socket);
+TEST_CASE("however many clients connect, a training process with few descriptors opens its files and is answered for") {
+  const ControlSockets sockets;
+  StartedJob job(ConfigText({.collect_times = 1000}));
+  const http::Client client = sockets.client();
+  const auto address = sockets::UnixAddress(sockets.Find().front().path);
   REQUIRE(address);
-  int said[2] = {};
-  REQUIRE(::pipe2(said, O_CLOEXEC) == 0);
-  const base::UniqueFd heard(said[0]), saying(said[1]);
+  int ends[2] = {};
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const base::UniqueFd reading(ends[0]), writing(ends[1]);
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit few{kFewDescriptors, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
   const pid_t child = ::fork();
-  if (child == 0) VisitAndStay(*address, before.rlim_max, said[1]);
+  if (child == 0) VisitAndStay(*address, before.rlim_max, ends[1]);
   char byte = 0;
-  const bool has_visited = ::read(said[0], &byte, 1) == 1;
+  const bool has_visited = ::read(ends[0], &byte, 1) == 1;
   int opened = 0;
   bool is_answered = false;
   for (int step = 0; step < 50 && opened == step * kFilesOfTraining; ++step) {
@@ -69,7 +60,7 @@ TEST_CASE("whoever visits a training process with few descriptors, it opens its 
     }
     job.TrainStep();
   }
-  is_answered = http::Client(socket).Get("/v1/status", std::chrono::seconds(20)).ok();
+  is_answered = client.Get("/v1/status", std::chrono::seconds(20)).ok();
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

@@ -23,7 +23,7 @@ BudgetProposal Of(Kind kind) {
   return {kind, {}};
 }
 
-// What a rank may say, about kInForce.
+// Every answer of a rank, about kInForce.
 const std::vector<BudgetProposal> kProposals = {
     Of(Kind::kMissing),
     Of(Kind::kIncompatible),
@@ -86,7 +86,7 @@ TEST_CASE("the worst rank's proposal is taken, with the widest interval that the
 
 TEST_CASE("questions, proposals and decisions read back as they were written") {
   for (const BudgetProposal& proposal : kProposals) {
-    if (proposal.kind == Kind::kMissing) continue;  // nobody says that
+    if (proposal.kind == Kind::kMissing) continue;  // no rank writes that
     const BudgetProposal read = BudgetProposalFrom(Encode(proposal));
     CHECK(read.kind == proposal.kind);
     CHECK(Encode(read) == Encode(proposal));
@@ -151,7 +151,7 @@ TEST_CASE("the ranks are asked soon when rank 0 wants something, rarely when nob
   now += milliseconds(500);
   CHECK(pace.IsDue(now));
 
-  // What comes to nothing is asked again after twice as many, and, while rank 0 wants nothing, twice the time.
+  // A question without a decision comes again after twice as many steps, and, while rank 0 wants none, twice the time.
   pace.BeginAnew();
   auto answered = now - milliseconds(500);
   for (int64_t due = 5, round = 0; round < 8; ++round, due = std::min<int64_t>(2 * due, 64)) {

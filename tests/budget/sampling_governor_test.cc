@@ -46,7 +46,7 @@ class SimulatedJob {
   void TrainCollected(int64_t collected) {
     for (const int64_t end = collected_ + collected; collected_ < end; ++number_) Step();
   }
-  // Of the steps since the last call, in per cent of what they took without it.
+  // The overhead of the steps since the last call, in per cent of their time without it.
   double TakeSpent() {
     const double percent = 100 * spent_ / trained_;
     spent_ = trained_ = 0;
@@ -302,7 +302,7 @@ TEST_CASE("the budget holds for random jobs, and changes become rare", "[slow]")
   }
 }
 
-TEST_CASE("a decision is told in a sentence with what was, what is and what is expected") {
+TEST_CASE("the sentence of a decision holds the overhead before, the new sampling and the expected overhead") {
   SamplingGovernor::Decision decision;
   decision.sampling = {8, {kActv}};
   decision.lowers = true;

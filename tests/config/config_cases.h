@@ -11,9 +11,12 @@
 
 #include "src/config/parse_config.h"
 #include "tests/catch.h"
+#include "tests/has.h"
 #include "tests/random_seed.h"
 
 namespace stepwatch::config {
+
+using testing::Has;
 
 // A text with a '^' before the place that the refusal or warning must name.
 struct MarkedText {
@@ -45,16 +48,23 @@ inline Status RefusalOf(const std::string& text) {
   return parsed.status();
 }
 
+// The refusal of the text, whose place must be the marked one.
+inline Status RefusalAtMark(const std::string& text) {
+  const MarkedText marked = Unmark(text);
+  const Status status = RefusalOf(marked.text);
+  INFO(marked.text);
+  INFO(status.ToString());
+  CHECK(status.place().line == marked.line);
+  CHECK(status.place().column == marked.column);
+  return status;
+}
+
 inline ParsedConfig Accepted(const std::string& text) {
   const Result<ParsedConfig> parsed = ParseConfig(text);
   INFO(text);
   INFO(parsed.status().ToString());
   REQUIRE(parsed.ok());
   return parsed.value();
-}
-
-inline bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 inline std::vector<std::filesystem::path> ExampleFiles(const std::string& kind) {

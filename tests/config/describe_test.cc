@@ -1,4 +1,4 @@
-// Schema and documentation say what the table of config keys says.
+// Schema and documentation agree with the table of config keys.
 
 #include "src/config/describe.h"
 
@@ -24,16 +24,16 @@ TEST_CASE("the tables in the documentation are those that the table of keys make
   const std::string document = ReadFromRoot("docs/use/config.md");
   CHECK(document == WithTables(document));
   for (const char* name : {"what", "when", "output", "alert", "features", "stepwatch", "sites", "budget"})
-    CHECK(Contains(document, "<!-- keys: " + std::string(name) + " -->\n| key | type |"));
+    CHECK(Has(document, "<!-- keys: " + std::string(name) + " -->\n| key | type |"));
 }
 
 TEST_CASE("a table that was tampered with is made anew and the text around it stays") {
   const std::string document = "before\n<!-- keys: when -->\n| stale |\n<!-- end -->\nafter\n";
   const std::string made = WithTables(document);
   CHECK(made.find("before\n<!-- keys: when -->\n| key |") == 0);
-  CHECK(Contains(made, "| `start_step` | integer ≥ 0 | `0` | first collected step |"));
-  CHECK_FALSE(Contains(made, "stale"));
-  CHECK(Contains(made, "<!-- end -->\nafter\n"));
+  CHECK(Has(made, "| `start_step` | integer ≥ 0 | `0` | first collected step |"));
+  CHECK_FALSE(Has(made, "stale"));
+  CHECK(Has(made, "<!-- end -->\nafter\n"));
   CHECK(WithTables(made) == made);
   CHECK(WithTables("a text without tables") == "a text without tables");
 }

@@ -1,4 +1,4 @@
-// What differs between two configs, key by key.
+// The keys in which two configs differ.
 
 #include "src/config/difference.h"
 

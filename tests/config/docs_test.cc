@@ -28,13 +28,13 @@ TEST_CASE("every message shown in the documentation is a real one") {
   for (const char* text : kRefusedInDocs) {
     const std::string message = RefusalOf(text).ToString();
     INFO(message);
-    CHECK(Contains(docs, "\n" + message + "\n"));
+    CHECK(Has(docs, "\n" + message + "\n"));
   }
   for (const char* text : kWarnedInDocs) {
     const Warning warning = Accepted(text).warnings.at(0);
     const std::string message = Status(StatusCode::kInvalid, warning.message, warning.place).ToString();
     INFO(message);
-    CHECK(Contains(docs, "\n" + message + "\n"));
+    CHECK(Has(docs, "\n" + message + "\n"));
   }
 }
 

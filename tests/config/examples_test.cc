@@ -10,7 +10,7 @@ bool Begins(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-TEST_CASE("every good example is accepted, with warnings only where its name says so") {
+TEST_CASE("every good example is accepted, with warnings only where its name begins with warn") {
   const auto files = ExampleFiles("good");
   CHECK(files.size() >= 25);
   for (const auto& file : files) {
@@ -22,7 +22,7 @@ TEST_CASE("every good example is accepted, with warnings only where its name say
   }
 }
 
-TEST_CASE("every bad example is refused, with the code that its name says") {
+TEST_CASE("every bad example is refused, with the code of its name") {
   const auto files = ExampleFiles("bad");
   CHECK(files.size() >= 45);
   for (const auto& file : files) {

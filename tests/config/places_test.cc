@@ -44,11 +44,7 @@ TEST_CASE("places after numbers are right although the lexer reads one byte ahea
       for (const char* after : {",^\"ops\" : 1}", ",/**/^\"ops\": 1}"}) {
         // The key's place through a duplicate of it, the value's through its type.
         const std::string text = std::string("{\"ops\": [], \"start_step\": ") + number + gap + after;
-        const MarkedText marked = Unmark(text);
-        const Status status = RefusalOf(marked.text);
-        INFO(marked.text);
-        CHECK(status.place().line == marked.line);
-        CHECK(status.place().column == marked.column);
+        (void)RefusalAtMark(text);
       }
   CHECK(RefusalOf("12").place().column == 1);
   CHECK(RefusalOf(" 12 ").place().column == 2);

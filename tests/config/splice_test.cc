@@ -25,7 +25,7 @@ TEST_CASE("only the top-level value of dynamic_on changes") {
         "{\"x\": \"\\\"dynamic_on\\\": true, \", \"start_step\": 1,\"dynamic_on\":false}");
 }
 
-TEST_CASE("dynamic_on becomes true as it becomes false, and a text that says so already stays") {
+TEST_CASE("dynamic_on becomes true as it becomes false, and a text that has the value already stays") {
   const std::string off =
       "\xef\xbb\xbf{\r\n\t\"dynamic_on\" : false , // \"dynamic_on\": true\r\n \"ops\": []\r\n}\r\n";
   const std::string on = Spliced(off, true);

@@ -11,14 +11,10 @@ struct SyntaxCase {
 };
 
 void CheckSyntax(const SyntaxCase& syntax) {
-  const MarkedText marked = Unmark(syntax.marked);
-  const Status status = RefusalOf(marked.text);
-  INFO(marked.text);
+  const Status status = RefusalAtMark(syntax.marked);
   INFO(status.ToString());
   CHECK(status.code() == StatusCode::kInvalid);
-  CHECK(status.place().line == marked.line);
-  CHECK(status.place().column == marked.column);
-  CHECK(Contains(status.message(), syntax.words));
+  CHECK(Has(status.message(), syntax.words));
 }
 
 TEST_CASE("a text with nothing in it is called empty") {
@@ -140,7 +136,7 @@ TEST_CASE("a zero byte is refused wherever it stands, the end included") {
                                   std::string("{} // \0", 7), std::string("{\"a\": \"\0\"}", 10)}) {
     const Status status = RefusalOf(text);
     CHECK(status.code() == StatusCode::kInvalid);
-    CHECK(Contains(status.message(), "zero byte"));
+    CHECK(Has(status.message(), "zero byte"));
     CHECK(status.place().column == static_cast<int>(text.find('\0')) + 1);
   }
 }
@@ -166,7 +162,7 @@ TEST_CASE("nesting is accepted up to 32 and refused at 33, where it begins") {
   CHECK(ParseConfig("{\"x\": " + Nested(31) + "}").ok());
   const Status status = RefusalOf("{\"x\": " + Nested(32) + "}");
   CHECK(status.code() == StatusCode::kExhausted);
-  CHECK(Contains(status.message(), "at most 32"));
+  CHECK(Has(status.message(), "at most 32"));
   CHECK(status.place().column == 38);
   CHECK(RefusalOf("{\"x\": " + std::string(500000, '[')).code() == StatusCode::kExhausted);
   std::string objects;
@@ -180,18 +176,16 @@ TEST_CASE("a text of 1 MiB is accepted, one byte more is not") {
   CHECK(ParseConfig(text).ok());
   const Status status = RefusalOf(text + " ");
   CHECK(status.code() == StatusCode::kExhausted);
-  CHECK(Contains(status.message(), "1048577 bytes; accepted: at most 1048576"));
+  CHECK(Has(status.message(), "1048577 bytes; accepted: at most 1048576"));
   CHECK(status.place().line == 0);
 }
 
 TEST_CASE("a number too large for a double is refused wherever it stands") {
   for (const char* text :
        {"{\"x\": ^1e999}", "{\"x\": ^-1e309 }", "{\"x\": [1, ^123456789e400]}", "{\"x\": ^1.8e308}"}) {
-    const MarkedText marked = Unmark(text);
-    const Status status = RefusalOf(marked.text);
+    const Status status = RefusalAtMark(text);
     CHECK(status.code() == StatusCode::kOutOfRange);
-    CHECK(status.place().column == marked.column);
-    CHECK(Contains(status.message(), "too large for a double"));
+    CHECK(Has(status.message(), "too large for a double"));
   }
   CHECK(RefusalOf("{\"x\": 1" + std::string(400, '0') + "}").message().size() < 200);
   CHECK(ParseConfig("{\"x\": 1.7976931348623157e308}").ok());

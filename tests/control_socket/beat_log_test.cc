@@ -18,8 +18,8 @@ using vocabulary::PulsePage;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-struct Told {
-  Told() {
+struct Reports {
+  Reports() {
     PulseWriter::Setup setup;
     setup.run_id = "run-1";
     REQUIRE(writer.Open(setup).ok());
@@ -39,10 +39,10 @@ struct Told {
     return lines;
   }
   // Beats, or events, alone.
-  std::vector<Json> Only(const char* what) {
+  std::vector<Json> Only(const char* member) {
     std::vector<Json> found;
     for (const Json& line : All())
-      if (line.contains(what)) found.push_back(line[what]);
+      if (line.contains(member)) found.push_back(line[member]);
     return found;
   }
 
@@ -53,41 +53,41 @@ struct Told {
 };
 
 TEST_CASE("the beats of a process begin with the event that it has started") {
-  Told told;
-  const std::vector<Json> lines = told.All();
+  Reports reports;
+  const std::vector<Json> lines = reports.All();
   REQUIRE(lines.size() == 1);
   CHECK(lines[0]["run"] == "run-1");
   CHECK(lines[0]["rank"] == 3);
   CHECK(lines[0]["t"].get<double>() > 1.6e9);
   CHECK(lines[0]["event"] == Json({{"kind", "start"}, {"world", 8}, {"host", "host-1"}}));
-  CHECK(told.page.next == 1);
-  CHECK(told.page.newest == 1);
+  CHECK(reports.page.next == 1);
+  CHECK(reports.page.newest == 1);
 }
 
 TEST_CASE("the end of a step is a beat with the numbers that were reported in it") {
-  Told told;
-  told.EndStep(0);
-  told.Report("loss", 2.5);
-  told.Report("lr", 1e-4);
-  told.Report("loss", 2.25);
-  told.EndStep(1, 0.5);
-  const std::vector<Json> beats = told.Only("beat");
+  Reports reports;
+  reports.EndStep(0);
+  reports.Report("loss", 2.5);
+  reports.Report("lr", 1e-4);
+  reports.Report("loss", 2.25);
+  reports.EndStep(1, 0.5);
+  const std::vector<Json> beats = reports.Only("beat");
   REQUIRE(beats.size() == 3);
   CHECK(beats[0] == Json({{"step", 0}, {"phase", "train"}}));
   CHECK(beats[1] == Json({{"step", 0}, {"phase", "train"}}));
   CHECK(beats[2] == Json({{"step", 1}, {"phase", "train"}, {"step_seconds", 0.5}, {"loss", 2.25}, {"lr", 1e-4}}));
 }
 
-TEST_CASE("numbers that come after their step, or before it, are told of that step") {
-  Told told;
-  told.EndStep(0);
-  told.EndStep(1, 1);
+TEST_CASE("numbers that come after their step, or before it, belong to that step") {
+  Reports reports;
+  reports.EndStep(0);
+  reports.EndStep(1, 1);
   const ReportedNumber late[] = {{"loss", 3}, {"grad_norm", 1}};
-  told.writer.Report(late, 2, 0);
-  told.Report("loss", 5, 3);
-  told.EndStep(2, 1);
-  told.EndStep(3, 1);
-  const std::vector<Json> beats = told.Only("beat");
+  reports.writer.Report(late, 2, 0);
+  reports.Report("loss", 5, 3);
+  reports.EndStep(2, 1);
+  reports.EndStep(3, 1);
+  const std::vector<Json> beats = reports.Only("beat");
   REQUIRE(beats.size() == 6);
   CHECK(beats[3] == Json({{"step", 0}, {"phase", "train"}, {"loss", 3.0}, {"grad_norm", 1.0}}));
   CHECK(beats[4]["step"] == 2);
@@ -96,80 +96,80 @@ TEST_CASE("numbers that come after their step, or before it, are told of that st
   CHECK(beats[5]["loss"] == 5.0);
 }
 
-TEST_CASE("what is no number is told in words") {
-  Told told;
-  told.Report("loss", kNan);
-  told.Report("a", kInf);
-  told.Report("b", -kInf);
-  told.EndStep(0);
-  const Json beat = told.Only("beat").back();
+TEST_CASE("NaN and infinities are written as words") {
+  Reports reports;
+  reports.Report("loss", kNan);
+  reports.Report("a", kInf);
+  reports.Report("b", -kInf);
+  reports.EndStep(0);
+  const Json beat = reports.Only("beat").back();
   CHECK(beat["loss"] == "nan");
   CHECK(beat["a"] == "inf");
   CHECK(beat["b"] == "-inf");
 }
 
 TEST_CASE("a step's own time is without the phases in it, and a reported one holds") {
-  Told told;
-  told.EndStep(0);
-  told.EndStep(1, 2);
-  told.Report("step_seconds", 0.25);
-  told.EndStep(2, 2);
-  const std::vector<Json> beats = told.Only("beat");
+  Reports reports;
+  reports.EndStep(0);
+  reports.EndStep(1, 2);
+  reports.Report("step_seconds", 0.25);
+  reports.EndStep(2, 2);
+  const std::vector<Json> beats = reports.Only("beat");
   CHECK(beats[2]["step_seconds"] == 2.0);
   CHECK(beats[3]["step_seconds"] == 0.25);
 }
 
 TEST_CASE("an evaluation in the middle of a step is none of the step's own time") {
-  Told told;
+  Reports reports;
   const auto first = PulseWriter::Clock::now();
-  told.writer.EndStep(0, first);
-  (void)told.writer.SetPhase({Phase::kEval, 0});
+  reports.writer.EndStep(0, first);
+  (void)reports.writer.SetPhase({Phase::kEval, 0});
   const auto begun = PulseWriter::Clock::now();
   while (PulseWriter::Clock::now() < begun + std::chrono::milliseconds(20)) {
   }
-  (void)told.writer.SetPhase({Phase::kTrain, 0});
+  (void)reports.writer.SetPhase({Phase::kTrain, 0});
   const auto trains = PulseWriter::Clock::now();
-  told.writer.EndStep(1, trains + std::chrono::seconds(10));
-  const double own = told.Only("beat").back()["step_seconds"];
+  reports.writer.EndStep(1, trains + std::chrono::seconds(10));
+  const double own = reports.Only("beat").back()["step_seconds"];
   CHECK(own >= 10);
   CHECK(own < 10 + std::chrono::duration<double>(trains - first).count() - 0.0199);
 }
 
 TEST_CASE("a pause is an event with its expiry, and so is its end") {
-  Told told;
-  told.EndStep(0);
+  Reports reports;
+  reports.EndStep(0);
   const auto ms = [](auto time) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
   };
-  (void)told.writer.SetPhase({Phase::kPaused, ms(PulseWriter::Clock::now()) + 60000});
-  (void)told.writer.SetPhase({Phase::kEval, 0});
-  const std::vector<Json> events = told.Only("event");
+  (void)reports.writer.SetPhase({Phase::kPaused, ms(PulseWriter::Clock::now()) + 60000});
+  (void)reports.writer.SetPhase({Phase::kEval, 0});
+  const std::vector<Json> events = reports.Only("event");
   REQUIRE(events.size() == 3);
   CHECK(events[1]["kind"] == "pause");
   CHECK(events[1]["expires_seconds"].get<double>() > 0);
   CHECK(events[1]["expires_seconds"].get<double>() <= 60);
   CHECK(events[2] == Json({{"kind", "resume"}}));
-  CHECK(told.Only("beat").back() == Json({{"step", 0}, {"phase", "eval"}}));
+  CHECK(reports.Only("beat").back() == Json({{"step", 0}, {"phase", "eval"}}));
 }
 
 TEST_CASE("signals and checkpoints are events") {
-  Told told;
-  told.writer.ReportSignal(15);
-  told.writer.ReportCheckpoint(40);
-  const std::vector<Json> events = told.Only("event");
+  Reports reports;
+  reports.writer.ReportSignal(15);
+  reports.writer.ReportCheckpoint(40);
+  const std::vector<Json> events = reports.Only("event");
   REQUIRE(events.size() == 3);
   CHECK(events[1] == Json({{"kind", "signal"}, {"number", 15}}));
   CHECK(events[2] == Json({{"kind", "checkpoint"}, {"step", 40}}));
 }
 
-TEST_CASE("an exception and the end are told, and lie in the pulse for when the process is gone") {
-  Told told;
-  told.EndStep(0);
-  told.log.Note(ExceptionReport{"ValueError", "bad \"value\"", "File a\nFile b", "f00d", true});
-  told.log.NoteEnd(RunEnd::kError);
-  told.log.NoteEnd(RunEnd::kOk);  // too late
-  const std::vector<Json> lines = told.All();
-  const std::vector<Json> events = told.Only("event");
+TEST_CASE("an exception and the end are events, and lie in the pulse for when the process is gone") {
+  Reports reports;
+  reports.EndStep(0);
+  reports.log.Note(ExceptionReport{"ValueError", "bad \"value\"", "File a\nFile b", "f00d", true});
+  reports.log.NoteEnd(RunEnd::kError);
+  reports.log.NoteEnd(RunEnd::kOk);  // too late
+  const std::vector<Json> lines = reports.All();
+  const std::vector<Json> events = reports.Only("event");
   REQUIRE(events.size() == 3);
   CHECK(events[1] == Json({{"kind", "exception"},
                            {"type", "ValueError"},
@@ -178,70 +178,70 @@ TEST_CASE("an exception and the end are told, and lie in the pulse for when the 
                            {"step", 0},
                            {"stack", "File a\nFile b"}}));
   CHECK(events[2] == Json({{"kind", "end"}, {"reason", "error"}}));
-  const auto mapped = base::MapSealed(told.writer.page_fd(), sizeof(PulsePage), vocabulary::kPulseBytesMax);
+  const auto mapped = base::MapSealed(reports.writer.page_fd(), sizeof(PulsePage), vocabulary::kPulseBytesMax);
   REQUIRE(mapped.ok());
   const auto words = vocabulary::ReadLastWords(*static_cast<const PulsePage*>(mapped.value().data()));
   REQUIRE(words.size() == 2);
   CHECK(json::Parse(words[0].line).value() == lines[lines.size() - 2]);
   CHECK(json::Parse(words[1].line).value() == lines.back());
-  CHECK(words[1].number == told.page.newest);
+  CHECK(words[1].number == reports.page.newest);
 }
 
 TEST_CASE("an exception of any size keeps the end of its stack, and leaves room for the word of the end") {
-  Told told;
+  Reports reports;
   const std::string stack = std::string(100000, '"') + "the innermost frame";
-  for (int i = 0; i < 5; ++i) told.log.Note({std::string(5000, 'T'), std::string(50000, '\xfe'), stack, "", false});
-  told.log.NoteEnd(RunEnd::kSignal);
-  const std::vector<Json> events = told.Only("event");
+  for (int i = 0; i < 5; ++i) reports.log.Note({std::string(5000, 'T'), std::string(50000, '\xfe'), stack, "", false});
+  reports.log.NoteEnd(RunEnd::kSignal);
+  const std::vector<Json> events = reports.Only("event");
   REQUIRE(events.size() == 7);
   CHECK(events[1]["stack"].get<std::string>().ends_with("the innermost frame"));
-  const auto mapped = base::MapSealed(told.writer.page_fd(), sizeof(PulsePage), vocabulary::kPulseBytesMax);
+  const auto mapped = base::MapSealed(reports.writer.page_fd(), sizeof(PulsePage), vocabulary::kPulseBytesMax);
   const auto words = vocabulary::ReadLastWords(*static_cast<const PulsePage*>(mapped.value().data()));
   REQUIRE(words.size() >= 2);
   CHECK(json::Parse(words.front().line).ok());
   CHECK(json::Parse(words.back().line).value()["event"]["reason"] == "signal");
 }
 
-TEST_CASE("a reader who comes again gets what is new, and learns what it has missed") {
-  Told told;
-  for (int64_t step = 0; step < 10; ++step) told.EndStep(step, 0.1);
-  const BeatPage first = told.log.After(0, 4);
+TEST_CASE("a reader that comes again receives new lines, and the number of lost ones") {
+  Reports reports;
+  for (int64_t step = 0; step < 10; ++step) reports.EndStep(step, 0.1);
+  const BeatPage first = reports.log.After(0, 4);
   CHECK(first.lines.size() == 4);
   CHECK(first.next == 4);
   CHECK(first.lost == 0);
-  const BeatPage second = told.log.After(first.next, 1000);
+  const BeatPage second = reports.log.After(first.next, 1000);
   CHECK(second.lines.size() == second.newest - 4);
-  CHECK(told.log.After(second.next, 1000).lines.empty());
-  CHECK(told.log.After(second.next, 1000).next == second.next);
+  CHECK(reports.log.After(second.next, 1000).lines.empty());
+  CHECK(reports.log.After(second.next, 1000).next == second.next);
   for (int round = 0; round < 20; ++round) {
-    for (int64_t step = 0; step < 1000; ++step) told.EndStep(10 + round * 1000 + step, 0.1);
-    told.log.Take();
+    for (int64_t step = 0; step < 1000; ++step) reports.EndStep(10 + round * 1000 + step, 0.1);
+    reports.log.Take();
   }
-  const BeatPage late = told.log.After(second.next, 100000);
+  const BeatPage late = reports.log.After(second.next, 100000);
   CHECK(late.lines.size() == BeatLog::kLinesMax);
   CHECK(late.lost == 20000 - BeatLog::kLinesMax);
   CHECK(late.dropped == 0);
-  // A number of the process that had this socket before.
-  CHECK(told.log.After(1000000, 5).lines.size() == 5);
+  // The number of another process, which had this socket before.
+  CHECK(reports.log.After(1000000, 5).lines.size() == 5);
 }
 
 TEST_CASE("the lines have the run id that is known when they are read") {
-  Told told;
-  told.log.SetRunId("run-of-rank-0");
-  CHECK(told.All()[0]["run"] == "run-of-rank-0");
-  CHECK(told.page.run_id == "run-of-rank-0");
+  Reports reports;
+  reports.log.SetRunId("run-of-rank-0");
+  CHECK(reports.All()[0]["run"] == "run-of-rank-0");
+  CHECK(reports.page.run_id == "run-of-rank-0");
 }
 
 TEST_CASE("numbers of steps that never come, and too many of one step, are counted and not kept") {
-  Told told;
-  for (int i = 0; i < 300; ++i) told.Report(("n" + std::to_string(i)).c_str(), i);
-  for (int64_t step = 0; step < 400; ++step) told.Report("x", 1, 1000 + step);
-  told.EndStep(0);
-  (void)told.All();
-  CHECK(told.page.dropped == 300 - 256 + 400 - 255);
-  told.EndStep(5000);
-  (void)told.All();
-  CHECK(told.page.dropped == 300 - 256 + 400);
+  Reports reports;
+  for (int i = 0; i < 300; ++i) reports.Report(("n" + std::to_string(i)).c_str(), i);
+  for (int64_t step = 0; step < 400; ++step) reports.Report("x", 1, 1000 + step);
+  reports.EndStep(0);
+  (void)reports.All();
+  CHECK(reports.page.dropped == 300 - 256 + 400 - 255);
+  reports.EndStep(5000);
+  (void)reports.All();
+  CHECK(reports.page.dropped == 300 - 256 + 400);
 }
 
 }  // namespace

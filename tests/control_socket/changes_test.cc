@@ -1,4 +1,4 @@
-// Requests that change something: what the routes ask of the job, what they answer, and that each is performed once.
+// Requests that change something: the calls of the job, the answers, and that each request is performed once.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "src/http/client.h"
 #include "src/json/json.h"
 #include "src/sockets/peer.h"
+#include "tests/control_socket/json_reply.h"
 #include "tests/control_socket/test_server.h"
 
 namespace stepwatch::control_socket {
@@ -22,23 +23,17 @@ namespace {
 using status::ChangeReport;
 using status::ConfigChange;
 using ChangeOutcome = ChangeReport::Outcome;
+using testing::JsonReply;
 
-struct Answered {
-  int status = 0;
-  Json json;
-};
-
-Answered Ask(const TestServer& server, const http::ClientRequest& question) {
-  const Result<http::Reply> reply = server.client().Ask(question);
-  REQUIRE(reply.status().ToString() == "ok");
-  return {reply.value().status, json::Parse(reply.value().body).value()};
+JsonReply Ask(const TestServer& server, const http::ClientRequest& request) {
+  return testing::Send(server.client(), request);
 }
 
 http::ClientRequest Post(const std::string& target, const std::string& body = "", const std::string& id = "") {
   return {"POST", target, body, "", id};
 }
 
-TEST_CASE("a change is asked of the job with its text, its condition and who sends it") {
+TEST_CASE("a change reaches the job with its text, its condition and its sender") {
   TestServer server;
   server.job->change_report.outcome = ChangeOutcome::kWritten;
   server.job->change_report.config_path = "/c.json";
@@ -48,7 +43,7 @@ TEST_CASE("a change is asked of the job with its text, its condition and who sen
   server.job->change_report.verdict.kind = status::Verdict::Kind::kArmed;
   server.job->change_report.verdict.plan_id = 3;
   server.job->change_report.verdict.at_step = 41;
-  const Answered answered = Ask(server, {"POST", "/v1/apply", "{} // as it is\n", "aa", ""});
+  const JsonReply answered = Ask(server, {"POST", "/v1/apply", "{} // as it is\n", "aa", ""});
   CHECK(answered.status == 200);
   CHECK(answered.json == Json({{"version", 1},
                                {"config", "/c.json"},
@@ -73,7 +68,7 @@ TEST_CASE("a change is asked of the job with its text, its condition and who sen
   CHECK(changes[0].peer.pid == ::getpid());
   std::string self;
   REQUIRE(base::FileSystem::Real().RealPath("/proc/self/exe", &self) == 0);
-  CHECK((changes[0].peer.exe == self || changes[0].peer.exe.empty()));  // a kernel before 6.5 does not tell
+  CHECK((changes[0].peer.exe == self || changes[0].peer.exe.empty()));  // unknown before Linux 6.5
   CHECK(changes[1].verb == ConfigChange::Verb::kStart);
   CHECK(changes[2].verb == ConfigChange::Verb::kStop);
   CHECK(changes[3].verb == ConfigChange::Verb::kRollback);
@@ -83,7 +78,7 @@ TEST_CASE("a change is asked of the job with its text, its condition and who sen
   CHECK(changes[6].plan_id == 8);
 }
 
-TEST_CASE("what a route does not know is refused, and not done in another way") {
+TEST_CASE("a request that a route does not know is refused, and not performed in another way") {
   TestServer server;
   for (const http::ClientRequest& question :
        {Post("/v1/stop?now=1"), Post("/v1/stop", "{}"), Post("/v1/start?at_step=3"), Post("/v1/apply?dry_run=ranks"),
@@ -93,7 +88,7 @@ TEST_CASE("what a route does not know is refused, and not done in another way") 
         Post("/v1/rollback", "{\"to\": 2}"), Post("/v1/rollback", "["),
         http::ClientRequest{"GET", "/v1/history?limit=x", "", "", ""},
         http::ClientRequest{"GET", "/v1/history?limit=1000000", "", "", ""}}) {
-    const Answered answered = Ask(server, question);
+    const JsonReply answered = Ask(server, question);
     CHECK(answered.status == 400);
     CHECK(answered.json["error"]["code"] == "bad_request");
   }
@@ -105,7 +100,7 @@ TEST_CASE("a text may be applied without the file, and for a step") {
   TestServer server;
   server.job->change_report.outcome = ChangeOutcome::kOverridden;
   server.job->change_report.replaced_sha256 = "in the file";
-  const Answered given = Ask(server, {"POST", "/v1/apply?volatile=1", "{}", "", ""});
+  const JsonReply given = Ask(server, {"POST", "/v1/apply?volatile=1", "{}", "", ""});
   CHECK(given.status == 200);
   CHECK(given.json["outcome"] == "given");
   REQUIRE(Ask(server, {"POST", "/v1/apply?volatile=0", "{}", "", ""}).status == 200);
@@ -124,7 +119,7 @@ TEST_CASE("a text may be applied without the file, and for a step") {
   CHECK(changes[2].at_step == 400);
 }
 
-TEST_CASE("each refusal has its status, its code and what there is to know") {
+TEST_CASE("each refusal has its status, its code and its facts") {
   TestServer server;
   ChangeReport& report = server.job->change_report;
   report.message = "a sentence";
@@ -133,18 +128,18 @@ TEST_CASE("each refusal has its status, its code and what there is to know") {
     report.outcome = outcome;
     return Ask(server, {"POST", "/v1/apply", "{}", "expected", ""});
   };
-  const Answered conflict = ask(ChangeOutcome::kConflict);
+  const JsonReply conflict = ask(ChangeOutcome::kConflict);
   CHECK(conflict.status == 412);
   CHECK(conflict.json["error"]["code"] == "conflict");
   CHECK(conflict.json["error"]["expected_sha256"] == "expected");
   CHECK(conflict.json["error"]["found_sha256"] == "found");
   CHECK(ask(ChangeOutcome::kEdited).status == 409);
   report.place = {"ops", 2, 10};
-  const Answered invalid = ask(ChangeOutcome::kInvalid);
+  const JsonReply invalid = ask(ChangeOutcome::kInvalid);
   CHECK(invalid.status == 422);
   CHECK(invalid.json["error"] ==
         Json({{"code", "invalid"}, {"key", "ops"}, {"line", 2}, {"column", 10}, {"message", "a sentence"}}));
-  const Answered unwritable = ask(ChangeOutcome::kUnwritable);
+  const JsonReply unwritable = ask(ChangeOutcome::kUnwritable);
   CHECK(unwritable.status == 409);
   CHECK(unwritable.json["error"]["code"] == "unwritable");
   CHECK(Has(unwritable.json["error"]["message"].get<std::string>(), "as its owner"));
@@ -158,14 +153,14 @@ TEST_CASE("a request with an id is performed once, and gives the same answer aga
   TestServer server;
   server.job->change_report.outcome = ChangeOutcome::kWritten;
   server.job->change_report.verdict.plan_id = 1;
-  const Answered first = Ask(server, Post("/v1/apply", "{}", "one"));
+  const JsonReply first = Ask(server, Post("/v1/apply", "{}", "one"));
   server.job->change_report.verdict.plan_id = 2;
-  const Answered again = Ask(server, Post("/v1/apply", "{}", "one"));
+  const JsonReply again = Ask(server, Post("/v1/apply", "{}", "one"));
   CHECK(again.json == first.json);
   CHECK(server.job->Changes().size() == 1);
   for (const http::ClientRequest& other : {Post("/v1/apply", "{ }", "one"), Post("/v1/start", "", "one"),
                                            http::ClientRequest{"POST", "/v1/apply", "{}", "aa", "one"}}) {
-    const Answered reused = Ask(server, other);
+    const JsonReply reused = Ask(server, other);
     CHECK(reused.status == 422);
     CHECK(reused.json["error"]["code"] == "request_id_reused");
   }
@@ -188,11 +183,11 @@ TEST_CASE("two at once with one id are one request") {
   CHECK(statuses == std::vector<int>{200, 200});
 }
 
-TEST_CASE("whoever is too early asks again with the same id what became of the request") {
+TEST_CASE("a client that is too early repeats its request with the same id for the answer") {
   TestServer server([](ServerOptions* options) { options->limits.answer_time = 20ms; });
   server.job->holds_changes = true;
   server.job->change_report.outcome = ChangeOutcome::kWritten;
-  const Answered late = Ask(server, Post("/v1/apply", "{}", "slow"));
+  const JsonReply late = Ask(server, Post("/v1/apply", "{}", "slow"));
   CHECK(late.status == 503);
   CHECK(Has(late.json["error"]["message"].get<std::string>(), "Idempotency-Key"));
   server.job->Release();
@@ -203,7 +198,7 @@ TEST_CASE("whoever is too early asks again with the same id what became of the r
 TEST_CASE("a request that is lost, or is to be tried again, leaves its id free") {
   TestServer server;
   server.job->holds_changes = true;
-  Answered lost;
+  JsonReply lost;
   std::thread asker([&] { lost = Ask(server, Post("/v1/apply", "{}", "id")); });
   REQUIRE(Eventually([&] { return server.job->Changes().size() == 1; }));
   server.job->Lose();
@@ -236,7 +231,7 @@ TEST_CASE("of the answers the last ones are kept") {
   CHECK(performed == all + 1);
 }
 
-TEST_CASE("only so many changes are under way, and whoever asks what became of one is answered all the same") {
+TEST_CASE("only so many changes are under way, and a repeated request is answered nevertheless") {
   const auto log = std::make_shared<RequestLog>();
   std::vector<OnAnswer> under_way;
   const auto begin = [&](OnAnswer finish) { under_way.push_back(std::move(finish)); };
@@ -267,7 +262,7 @@ TEST_CASE("only so many changes are under way, and whoever asks what became of o
   CHECK(under_way.size() == 1);
 }
 
-TEST_CASE("a stop is begun however many changes are under way, and whatever the worker waits for") {
+TEST_CASE("a stop begins however many changes are under way, also while the worker waits") {
   TestServer server;
   server.job->change_report.outcome = ChangeOutcome::kWritten;
   server.job->holds_latest = true;
@@ -293,7 +288,7 @@ TEST_CASE("a stop is begun however many changes are under way, and whatever the 
   CHECK(status == 200);
 }
 
-TEST_CASE("a control socket that lets more people read lets nobody else change anything") {
+TEST_CASE("a control socket that admits readers lets the owner alone change anything") {
   const auto log = std::make_shared<RequestLog>();
   FakeJob job;
   job.change_report.outcome = ChangeOutcome::kWritten;
@@ -311,7 +306,7 @@ TEST_CASE("a control socket that lets more people read lets nobody else change a
   CHECK(ask(sockets::Access::kAll) == 200);
 }
 
-TEST_CASE("a history is told with its newest lines last, and a config byte for byte") {
+TEST_CASE("a history has its newest lines last, and a config is sent byte for byte") {
   TestServer server;
   server.job->history.directory = "/out/run";
   for (int i = 1; i <= 3; ++i) {
@@ -321,13 +316,13 @@ TEST_CASE("a history is told with its newest lines last, and a config byte for b
     line.peer = output::EditPeer{1000, 7, "/bin/x", 3};
     server.job->history.history.lines.push_back(line);
   }
-  const Json told = server.GetJson("/v1/history?limit=2");
-  CHECK(told["directory"] == "/out/run");
-  CHECK(told["lines_in_all"] == 3);
-  REQUIRE(told["lines"].size() == 2);
-  CHECK(told["lines"][0]["plan_id"] == 2);
-  CHECK(told["lines"][1]["plan_id"] == 3);
-  CHECK(told["lines"][1]["peer"] == Json({{"uid", 1000}, {"pid", 7}, {"exe", "/bin/x"}, {"rank", 3}}));
+  const Json shown = server.GetJson("/v1/history?limit=2");
+  CHECK(shown["directory"] == "/out/run");
+  CHECK(shown["lines_in_all"] == 3);
+  REQUIRE(shown["lines"].size() == 2);
+  CHECK(shown["lines"][0]["plan_id"] == 2);
+  CHECK(shown["lines"][1]["plan_id"] == 3);
+  CHECK(shown["lines"][1]["peer"] == Json({{"uid", 1000}, {"pid", 7}, {"exe", "/bin/x"}, {"rank", 3}}));
   server.job->kept_text = "{} // \xff\n";
   server.job->kept_sha256 = base::Sha256Hex(server.job->kept_text);
   CHECK(server.client().Get("/v1/configs/" + server.job->kept_sha256).value().body == server.job->kept_text);
@@ -337,20 +332,20 @@ TEST_CASE("a history is told with its newest lines last, and a config byte for b
   CHECK(server.client().Get("/v1/history").value().status == 404);
 }
 
-TEST_CASE("the stream of events names who has sent the bytes") {
+TEST_CASE("the stream of events names the sender of the bytes") {
   TestServer server;
   Event event;
   event.kind = EventKind::kSeen;
   server.job->events.Add(event, output::EditPeer{1000, -1, "", -1});
   server.job->events.Add(event);
-  std::vector<Json> told;
-  (void)server.client().Follow(0, [&told](const std::string&, const std::string& data) {
-    told.push_back(json::Parse(data).value());
-    return told.size() < 2;
+  std::vector<Json> events;
+  (void)server.client().Follow(0, [&events](const std::string&, const std::string& data) {
+    events.push_back(json::Parse(data).value());
+    return events.size() < 2;
   });
-  REQUIRE(told.size() == 2);
-  CHECK(told[0]["peer"] == Json({{"uid", 1000}, {"pid", nullptr}, {"exe", nullptr}, {"rank", nullptr}}));
-  CHECK_FALSE(told[1].contains("peer"));
+  REQUIRE(events.size() == 2);
+  CHECK(events[0]["peer"] == Json({{"uid", 1000}, {"pid", nullptr}, {"exe", nullptr}, {"rank", nullptr}}));
+  CHECK_FALSE(events[1].contains("peer"));
 }
 
 }  // namespace

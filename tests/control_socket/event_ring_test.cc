@@ -5,7 +5,7 @@
 namespace stepwatch::control_socket {
 namespace {
 
-TEST_CASE("events are numbered from 1, and asked for by the last one that is known") {
+TEST_CASE("events are numbered from 1, and requested by the last one that is known") {
   EventRing ring;
   CHECK(ring.After(0, 10).events.empty());
   Event event;

@@ -13,13 +13,15 @@
 namespace stepwatch::control_socket {
 namespace {
 
-void BindDeafSocket(const std::string& path) {
-  const base::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
+// A socket that never answers.
+base::UniqueFd BindDeafSocket(const std::string& path) {
+  base::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM, 0));
   const auto address = sockets::UnixAddress(path);
   REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0);
+  return socket;
 }
 
-// The pid of a process that was.
+// The pid of a process that has ended.
 pid_t DeadPid() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
@@ -46,7 +48,7 @@ TEST_CASE("the socket of a dead process is removed, that of a living one stays")
   const std::string dead = directory / (std::to_string(DeadPid()) + "-1.sock");
   const std::string temporary = directory / ("." + std::to_string(DeadPid()) + "-0000abcd");
   const std::string alive = directory / (std::to_string(::getpid()) + "-1.sock");
-  for (const std::string& path : {dead, temporary, alive}) BindDeafSocket(path);
+  for (const std::string& path : {dead, temporary, alive}) (void)BindDeafSocket(path);
   testing::WriteInPlace(directory / "1-1.sock", "no socket");
   testing::WriteInPlace(directory / "notes.txt", "nothing of ours");
   CHECK(FindJobs({.directories = {directory.path()}}).empty());
@@ -56,12 +58,10 @@ TEST_CASE("the socket of a dead process is removed, that of a living one stays")
   CHECK(testing::EntriesOf(directory.path()) == 3);
 }
 
-TEST_CASE("a job that does not answer is shown with the reason, and nobody waits for it longer than that") {
+TEST_CASE("a job that does not answer is listed with the reason, after a limited wait") {
   testing::TemporaryDirectory directory;
   const std::string path = directory / (std::to_string(::getpid()) + "-1.sock");
-  const base::UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM, 0));
-  const auto address = sockets::UnixAddress(path);
-  REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0);
+  const base::UniqueFd listener = BindDeafSocket(path);
   REQUIRE(::listen(listener.get(), 1) == 0);
   const auto jobs = FindJobs({.directories = {directory.path()}, .answer_time = 50ms});
   REQUIRE(jobs.size() == 1);
@@ -69,14 +69,14 @@ TEST_CASE("a job that does not answer is shown with the reason, and nobody waits
   CHECK(Has(jobs[0].why, "has not answered in time"));
 }
 
-TEST_CASE("a directory that others can enter is not looked into") {
+TEST_CASE("a directory that others can enter is skipped") {
   TestServer server;
   server.Path();
   REQUIRE(::chmod(server.runtime.c_str(), 0755) == 0);
   CHECK(FindJobs({.directories = {server.runtime}}).empty());
 }
 
-TEST_CASE("a process is dead when it has ended, also before anybody has asked for its end") {
+TEST_CASE("a process is dead when it has ended, also before its parent has waited for it") {
   CHECK_FALSE(IsDead(::getpid()));
   CHECK(IsDead(DeadPid()));
   const pid_t zombie = ::fork();

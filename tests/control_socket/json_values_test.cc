@@ -10,7 +10,7 @@
 namespace stepwatch::control_socket {
 namespace {
 
-TEST_CASE("numbers that JSON has no words for are told as texts") {
+TEST_CASE("numbers that JSON cannot express are texts") {
   LatestValue value;
   value.record.value_count = 4;
   value.record.values[0].stat = Stat::kNorm;

@@ -6,11 +6,13 @@
 
 #include "src/http/metrics_page.h"
 #include "tests/catch.h"
+#include "tests/has.h"
 
 namespace stepwatch::control_socket {
 namespace {
 
 using status::JobStatus;
+using testing::Has;
 
 TEST_CASE("every metric has its help and its type before its samples, and is there once") {
   JobStatus status;
@@ -41,21 +43,21 @@ TEST_CASE("every metric has its help and its type before its samples, and is the
   CHECK(families.count("stepwatch_rows_dropped_total") == 1);
   CHECK(families.count("stepwatch_cost_seconds_total") == 1);
   CHECK(families.count("stepwatch_budget_spent_percent") == 1);
-  CHECK(MetricsText(status).find("stepwatch_cost_seconds_total{kind=\"actv\"} 0.4\n") != std::string::npos);
+  CHECK(Has(MetricsText(status), "stepwatch_cost_seconds_total{kind=\"actv\"} 0.4\n"));
 }
 
 TEST_CASE("what cannot stand in a label is escaped") {
   JobStatus status;
   status.config_path = "a\\b\"c\nd";
-  CHECK(MetricsText(status).find("config_path=\"a\\\\b\\\"c\\nd\"") != std::string::npos);
+  CHECK(Has(MetricsText(status), "config_path=\"a\\\\b\\\"c\\nd\""));
 }
 
 TEST_CASE("the state is 1 and all others are 0") {
   JobStatus status;
   status.monitor.state = RunState::kCollecting;
   const std::string text = MetricsText(status);
-  CHECK(text.find("stepwatch_state{state=\"COLLECTING\"} 1\n") != std::string::npos);
-  CHECK(text.find("stepwatch_state{state=\"IDLE\"} 0\n") != std::string::npos);
+  CHECK(Has(text, "stepwatch_state{state=\"COLLECTING\"} 1\n"));
+  CHECK(Has(text, "stepwatch_state{state=\"IDLE\"} 0\n"));
 }
 
 TEST_CASE("looks are counted by cause, refused edits by reason, and swaps are timed") {
@@ -70,25 +72,25 @@ TEST_CASE("looks are counted by cause, refused edits by reason, and swaps are ti
         "refusals_total{reason=\"limit\"} 8", "refusals_total{reason=\"rank\"} 9", "swap_seconds_sum 6e-06",
         "swap_seconds_count 3", "longest_swap_seconds 5e-06"}) {
     INFO(line);
-    CHECK(text.find(std::string("\nstepwatch_") + line + "\n") != std::string::npos);
+    CHECK(Has(text, std::string("\nstepwatch_") + line + "\n"));
   }
 }
 
 TEST_CASE("ranks are counted by state where the job is answered for, and nowhere else") {
   JobStatus status;
-  CHECK(MetricsText(status).find("stepwatch_ranks") == std::string::npos);
+  CHECK_FALSE(Has(MetricsText(status), "stepwatch_ranks"));
   status.ranks.emplace();
   status.ranks->ranks[static_cast<size_t>(RunState::kCollecting)] = 6;
   status.ranks->unknown = 2;
   status.ranks->asked_unix = 1.5e9;
   const std::string text = MetricsText(status);
-  CHECK(text.find("stepwatch_ranks{state=\"COLLECTING\"} 6\n") != std::string::npos);
-  CHECK(text.find("stepwatch_ranks{state=\"IDLE\"} 0\n") != std::string::npos);
-  CHECK(text.find("stepwatch_ranks{state=\"UNKNOWN\"} 2\n") != std::string::npos);
-  CHECK(text.find("stepwatch_ranks_asked_timestamp_seconds 1500000000\n") != std::string::npos);
+  CHECK(Has(text, "stepwatch_ranks{state=\"COLLECTING\"} 6\n"));
+  CHECK(Has(text, "stepwatch_ranks{state=\"IDLE\"} 0\n"));
+  CHECK(Has(text, "stepwatch_ranks{state=\"UNKNOWN\"} 2\n"));
+  CHECK(Has(text, "stepwatch_ranks_asked_timestamp_seconds 1500000000\n"));
 }
 
-TEST_CASE("OpenMetrics is told where it is asked for, and not liked less") {
+TEST_CASE("OpenMetrics is chosen where the client accepts it, and does not prefer the other format") {
   const auto wanted = [](const char* accept) { return WantedFormat(accept) == http::MetricsFormat::kOpenMetrics; };
   CHECK(wanted("application/openmetrics-text"));
   CHECK(wanted("application/openmetrics-text; version=1.0.0; charset=utf-8"));
@@ -105,10 +107,10 @@ TEST_CASE("in OpenMetrics a counter is called without its end, seconds have thei
   for (const char* line : {"# TYPE stepwatch_looks counter\n", "\nstepwatch_events_total 0\n",
                            "# TYPE stepwatch info\n", "\nstepwatch_info{", "# UNIT stepwatch_drain_seconds seconds\n",
                            "# TYPE stepwatch_drain_seconds summary\n", "\nstepwatch_drain_seconds_count 0\n"})
-    CHECK(text.find(line) != std::string::npos);
+    CHECK(Has(text, line));
   CHECK(text.ends_with("\n# EOF\n"));
-  CHECK(MetricsText(JobStatus()).find("# EOF") == std::string::npos);
-  CHECK(MetricsText(JobStatus()).find("# TYPE stepwatch_looks_total counter\n") != std::string::npos);
+  CHECK_FALSE(Has(MetricsText(JobStatus()), "# EOF"));
+  CHECK(Has(MetricsText(JobStatus()), "# TYPE stepwatch_looks_total counter\n"));
 }
 
 LatestValue ValueOf(const std::string& name, double norm) {
@@ -133,17 +135,16 @@ TEST_CASE("sites are shown with kind, name and statistic, as many series as are 
   sites.series_max = 3;
   sites.kinds = {{SiteKind::kGradReduced, {ValueOf("fc.\"weight\"", 0.5), ValueOf("fc.bias", 2)}}};
   const std::string text = SitesText(sites);
-  CHECK(text.find("stepwatch_site_value{kind=\"grad_reduced\",site=\"fc.\\\"weight\\\"\",op=\"norm\"} 0.5\n") !=
-        std::string::npos);
-  CHECK(text.find("site=\"fc.bias\",op=\"norm\"} 2\n") != std::string::npos);
-  CHECK(text.find("site=\"fc.bias\",op=\"nans\"}") == std::string::npos);
-  CHECK(text.find("stepwatch_site_series_left_out 1\n") != std::string::npos);
-  CHECK(text.find("stepwatch_site_step{kind=\"grad_reduced\"} 7\n") != std::string::npos);
+  CHECK(Has(text, "stepwatch_site_value{kind=\"grad_reduced\",site=\"fc.\\\"weight\\\"\",op=\"norm\"} 0.5\n"));
+  CHECK(Has(text, "site=\"fc.bias\",op=\"norm\"} 2\n"));
+  CHECK_FALSE(Has(text, "site=\"fc.bias\",op=\"nans\"}"));
+  CHECK(Has(text, "stepwatch_site_series_left_out 1\n"));
+  CHECK(Has(text, "stepwatch_site_step{kind=\"grad_reduced\"} 7\n"));
   sites.series_max = 0;
-  CHECK(SitesText(sites).find("stepwatch_site") == std::string::npos);
+  CHECK_FALSE(Has(SitesText(sites), "stepwatch_site"));
 }
 
-TEST_CASE("values that are no numbers have their words, a missing tensor has none, and no series is told twice") {
+TEST_CASE("NaN and infinities have their words, a missing tensor has no value, and no series is there twice") {
   SiteValues sites;
   sites.series_max = 100;
   LatestValue missing = ValueOf("gone", 1);
@@ -152,12 +153,12 @@ TEST_CASE("values that are no numbers have their words, a missing tensor has non
       {SiteKind::kActv,
        {ValueOf("a", std::nan("")), ValueOf("b", HUGE_VAL), ValueOf("c", -HUGE_VAL), ValueOf("c", 1), missing}}};
   const std::string text = SitesText(sites);
-  CHECK(text.find("site=\"a\",op=\"norm\"} NaN\n") != std::string::npos);
-  CHECK(text.find("site=\"b\",op=\"norm\"} +Inf\n") != std::string::npos);
-  CHECK(text.find("site=\"c\",op=\"norm\"} -Inf\n") != std::string::npos);
-  CHECK(text.find("site=\"c\",op=\"norm\"} 1\n") == std::string::npos);
-  CHECK(text.find("gone") == std::string::npos);
-  CHECK(text.find("stepwatch_site_series_left_out 2\n") != std::string::npos);
+  CHECK(Has(text, "site=\"a\",op=\"norm\"} NaN\n"));
+  CHECK(Has(text, "site=\"b\",op=\"norm\"} +Inf\n"));
+  CHECK(Has(text, "site=\"c\",op=\"norm\"} -Inf\n"));
+  CHECK_FALSE(Has(text, "site=\"c\",op=\"norm\"} 1\n"));
+  CHECK_FALSE(Has(text, "gone"));
+  CHECK(Has(text, "stepwatch_site_series_left_out 2\n"));
 }
 
 }  // namespace

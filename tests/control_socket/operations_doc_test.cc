@@ -1,4 +1,4 @@
-// docs/operate/monitor.md tells the person on call of every state, event, metric and reason for a lost row.
+// docs/operate/monitor.md names every state, event, metric and reason for a lost row.
 #include <sstream>
 #include <string>
 
@@ -12,7 +12,7 @@
 namespace stepwatch::control_socket {
 namespace {
 
-TEST_CASE("the page for the person on call names all that a job tells of itself") {
+TEST_CASE("the page for the person on call names all that a job reports of itself") {
   const std::string page = testing::Contents(STEPWATCH_SOURCE_DIR "/docs/operate/monitor.md");
   const auto names = [&](const std::string& word) {
     INFO(word << " is not on the page");

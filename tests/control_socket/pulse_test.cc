@@ -29,7 +29,7 @@ struct PulseSocket {
   TestServer server;
 };
 
-TEST_CASE("whoever may read gets the pulse through the control socket, and follows it without asking again") {
+TEST_CASE("a client gets the pulse through the control socket, and follows it without further requests") {
   PulseSocket open;
   REQUIRE(open.writer.SetModules({"0:", "0:layers.3.attn"}).ok());
   const Result<PulseView> fetched = FetchPulse(open.server.Path());
@@ -63,7 +63,7 @@ TEST_CASE("a pulse outlives its process in the hands of its readers") {
   CHECK(view->LastWords()[0].number == 9);
 }
 
-TEST_CASE("a client that takes no descriptors gets the answer, and one that leaves takes nothing down") {
+TEST_CASE("a client that accepts no descriptors gets the answer, and one that leaves does no harm") {
   PulseSocket open;
   for (int i = 0; i < 100; ++i) {
     const auto reply = open.server.client().Get("/v1/pulse");
@@ -71,40 +71,29 @@ TEST_CASE("a client that takes no descriptors gets the answer, and one that leav
     CHECK(json::Parse(reply.value().body).value()["layout"] == vocabulary::kPulseLayout);
   }
   for (int i = 0; i < 100; ++i) {
-    base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const auto address = *sockets::UnixAddress(open.server.Path());
-    REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-    constexpr char kRequest[] = "GET /v1/pulse HTTP/1.1\r\nHost: a\r\n\r\n";
-    REQUIRE(::send(fd.get(), kRequest, sizeof kRequest - 1, MSG_NOSIGNAL) > 0);
+    RawClient client(open.server.Path());
+    REQUIRE(client.Send("GET /v1/pulse HTTP/1.1\r\nHost: a\r\n\r\n"));
   }
   CHECK(Eventually([&] { return FetchPulse(open.server.Path()).ok(); }));  // when they are counted out
 }
 
 TEST_CASE("a connection may ask for the pulse again and again, and for other things in between") {
   PulseSocket open;
-  base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto address = *sockets::UnixAddress(open.server.Path());
-  REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  RawClient client(open.server.Path());
   for (const std::string target : {"/v1/pulse", "/v1/status", "/v1/pulse"}) {
-    const std::string request = "GET " + target + " HTTP/1.1\r\nHost: a\r\n\r\n";
-    REQUIRE(::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) > 0);
-    std::string answer;
-    while (answer.find("\"version\"") == std::string::npos) {
-      char bytes[65536];
-      const ssize_t got = ::recv(fd.get(), bytes, sizeof bytes, 0);
-      REQUIRE(got > 0);
-      answer.append(bytes, static_cast<size_t>(got));
-    }
-    CHECK(answer.starts_with("HTTP/1.1 200"));
+    REQUIRE(client.Send("GET " + target + " HTTP/1.1\r\nHost: a\r\n\r\n"));
+    const std::string answer = client.ReceiveUntil("\"version\"");
+    CHECK(Has(answer, "HTTP/1.1 200"));
+    CHECK_FALSE(Has(answer, "(and then"));
   }
 }
 
-TEST_CASE("a process without a pulse says so") {
+TEST_CASE("a process without a pulse answers with 404") {
   TestServer server;
   CHECK(FetchPulse(server.Path()).status().code() == StatusCode::kNotFound);
 }
 
-// Answers whatever comes with a text, and descriptors beside it.
+// Answers any request with a text, and descriptors beside it.
 class Impostor {
  public:
   Impostor(std::string text, std::vector<int> descriptors) {
@@ -146,13 +135,7 @@ class Impostor {
   std::thread thread_;
 };
 
-size_t OpenDescriptors() {
-  size_t count = 0;
-  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count;
-}
-
-TEST_CASE("what is no pulse is refused, whatever it is, and leaves no descriptor open") {
+TEST_CASE("an answer without a valid pulse is refused, and leaves no descriptor open") {
   const base::UniqueFd plain(::memfd_create("plain", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REQUIRE(::ftruncate(plain.get(), 65536) == 0);
   const base::UniqueFd zeroes(::memfd_create("zeroes", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -164,7 +147,7 @@ TEST_CASE("what is no pulse is refused, whatever it is, and leaves no descriptor
   PulseWriter writer{0};
   REQUIRE(writer.Open({}).ok());
   const base::UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const size_t before = OpenDescriptors();
+  const size_t before = testing::EntriesOf("/proc/self/fd");
   struct Case {
     std::string text;
     std::vector<int> descriptors;
@@ -191,10 +174,10 @@ TEST_CASE("what is no pulse is refused, whatever it is, and leaves no descriptor
     CAPTURE(each.text, each.descriptors.size(), fetched.status().ToString());
     CHECK(fetched.ok() == each.is_fine);
   }
-  CHECK(OpenDescriptors() == before);
+  CHECK(testing::EntriesOf("/proc/self/fd") == before);
 }
 
-TEST_CASE("beats are answered from the number on that the reader knows") {
+TEST_CASE("beats are sent from the number that the reader knows") {
   TestServer server;
   server.job->beats = [](uint64_t number, size_t) {
     BeatPage page;

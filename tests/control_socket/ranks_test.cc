@@ -29,17 +29,17 @@ JobStatus StatusOf(int rank, int world) {
   return status;
 }
 
-RankWord Said(int rank, const std::string& text) {
+RankWord WordOf(int rank, const std::string& text) {
   return {rank, text, 7, ""};
 }
 
-TEST_CASE("the ranks are told with what each has said, and those that have said nothing with the reason") {
+TEST_CASE("the answer has the report of each rank, and for ranks without one the reason") {
   JobStatus ill = StatusOf(1, 4);
   ill.monitor.fault = "disk full";
   ill.monitor.paused = true;
-  const RankWords words{{Said(0, ReportText(StatusOf(0, 4))),
-                         Said(1, ReportText(ill)),
-                         Said(2, "{\"step\": "),
+  const RankWords words{{WordOf(0, ReportText(StatusOf(0, 4))),
+                         WordOf(1, ReportText(ill)),
+                         WordOf(2, "{\"step\": "),
                          {3, "", 0, "no answer within 1500 ms"}},
                         ""};
   const Json ranks = RanksJson(StatusOf(0, 4), words);
@@ -58,14 +58,14 @@ TEST_CASE("the ranks are told with what each has said, and those that have said 
   CHECK(ranks["reasons"][0]["reason"] == "disk full");
 }
 
-TEST_CASE("the states that other ranks have told are counted, whatever else they say") {
+TEST_CASE("the states in the reports of other ranks are counted, whatever else they contain") {
   JobStatus failed = StatusOf(1, 6);
   failed.monitor.state = RunState::kFailed;
-  const RankWords words{{Said(0, ReportText(StatusOf(0, 6))),
-                         Said(1, ReportText(failed)),
-                         Said(2, ReportText(failed)),
-                         Said(3, R"({"state": "DREAMING"})"),
-                         Said(4, R"({"state": 3})"),
+  const RankWords words{{WordOf(0, ReportText(StatusOf(0, 6))),
+                         WordOf(1, ReportText(failed)),
+                         WordOf(2, ReportText(failed)),
+                         WordOf(3, R"({"state": "DREAMING"})"),
+                         WordOf(4, R"({"state": 3})"),
                          {5, "", 0, "no answer within 1500 ms"}},
                         ""};
   status::StateCounts expected{};
@@ -73,10 +73,11 @@ TEST_CASE("the states that other ranks have told are counted, whatever else they
   CHECK(StatesFrom(0, words) == expected);
 }
 
-TEST_CASE("what a rank says that is not of its kind is passed over, and control characters are made visible") {
+TEST_CASE("members of a wrong type are ignored in a report, and control characters are escaped") {
   const RankWords words{
-      {Said(0, R"({"state": "IDLE", "step": 3, "pid": 1, "plan_id": "x", "fault": "a\u001b[2J", "more": {"a": [1]}})"),
-       Said(1, R"({"state": 7, "step": 3, "pid": 1})")},
+      {WordOf(0,
+              R"({"state": "IDLE", "step": 3, "pid": 1, "plan_id": "x", "fault": "a\u001b[2J", "more": {"a": [1]}})"),
+       WordOf(1, R"({"state": 7, "step": 3, "pid": 1})")},
       ""};
   const Json ranks = RanksJson(StatusOf(0, 2), words);
   REQUIRE(ranks["ranks"].size() == 1);
@@ -92,24 +93,24 @@ TEST_CASE("a trial is agreed when every rank of the job would take the config") 
   const std::string yes = TrialText({Status(), true, 3, 12});
   Status refusal(StatusCode::kInvalid, "no module is called \"x\"");
   const std::string no = TrialText({refusal, false, 0, 0});
-  CHECK(TrialsJson(StatusOf(0, 2), "ff", {{Said(0, yes), Said(1, yes)}, ""})["agreed"] == true);
-  const Json refused = TrialsJson(StatusOf(0, 2), "ff", {{Said(0, yes), Said(1, no)}, ""});
+  CHECK(TrialsJson(StatusOf(0, 2), "ff", {{WordOf(0, yes), WordOf(1, yes)}, ""})["agreed"] == true);
+  const Json refused = TrialsJson(StatusOf(0, 2), "ff", {{WordOf(0, yes), WordOf(1, no)}, ""});
   CHECK(refused["agreed"] == false);
   CHECK(refused["accepted"] == 1);
   CHECK(refused["complete"] == true);
   CHECK(refused["ranks"][0]["rows_per_step"] == 12);
   CHECK(refused["ranks"][1]["error"]["message"] == "no module is called \"x\"");
   CHECK(refused["reasons"][0]["rank"] == 1);
-  const Json alone = TrialsJson(StatusOf(0, 2), "ff", {{Said(0, yes)}, "the ranks share no store"});
+  const Json alone = TrialsJson(StatusOf(0, 2), "ff", {{WordOf(0, yes)}, "the ranks share no store"});
   CHECK(alone["agreed"] == false);
   CHECK(alone["complete"] == false);
   CHECK(alone["alone"] == "the ranks share no store");
-  const Json odd = TrialsJson(StatusOf(0, 2), "ff", {{Said(0, UnknownQuestionText()), Said(1, "[]")}, ""});
+  const Json odd = TrialsJson(StatusOf(0, 2), "ff", {{WordOf(0, UnknownQuestionText()), WordOf(1, "[]")}, ""});
   CHECK(odd["ranks"].empty());
   CHECK(odd["missing"].size() == 2);
 }
 
-TEST_CASE("a question is read back, and what is none is unknown") {
+TEST_CASE("a question reads back, and another text is unknown") {
   const RankQuestion trial = RankQuestionFrom(QuestionText({RankMatter::kTrial, "{\n}"}));
   CHECK(trial.matter == RankMatter::kTrial);
   CHECK(trial.bytes == "{\n}");
@@ -126,7 +127,7 @@ TEST_CASE("a report stays small whatever went wrong") {
   CHECK(ReportText(status).size() < 16384);
 }
 
-TEST_CASE("a request that is handed on, and its answer, are read back") {
+TEST_CASE("a forwarded request and its answer read back") {
   Forwarded sent{"POST", {}};
   sent.request.target = "/v1/dry-run?a=b";
   sent.request.body = "{\n \"a\": \"\u00e9\"\n}\n";
@@ -168,10 +169,10 @@ TEST_CASE("a request that is handed on, and its answer, are read back") {
   CHECK_FALSE(AnswerFrom("{}\n").ok());
 }
 
-TEST_CASE("a control socket asks the ranks, and holds no thread while they are silent") {
+TEST_CASE("a control socket asks the ranks, and blocks no thread while they are silent") {
   TestServer server;
   server.job->SetStatus(StatusOf(0, 2));
-  server.job->SetWords(RankWords{{Said(0, ReportText(StatusOf(0, 2))), Said(1, ReportText(StatusOf(1, 2)))}, ""});
+  server.job->SetWords(RankWords{{WordOf(0, ReportText(StatusOf(0, 2))), WordOf(1, ReportText(StatusOf(1, 2)))}, ""});
   CHECK(server.GetJson("/v1/ranks")["complete"] == true);
   const auto trial = server.client().Ask("POST", "/v1/dry-run", "{\"targets\": {}}");
   REQUIRE(trial.ok());
@@ -184,28 +185,28 @@ TEST_CASE("a control socket asks the ranks, and holds no thread while they are s
   CHECK(server.client().Get("/v1/ranks").value().status == 503);
 }
 
-TEST_CASE("ranks that are never heard cost a 503 and nobody else's time") {
+TEST_CASE("ranks that never answer cost a 503 and no time of other clients") {
   TestServer server([](ServerOptions* options) { options->limits.answer_time = 50ms; });
   server.job->holds_ranks = true;
   CHECK(server.client().Get("/v1/ranks").value().status == 503);
   CHECK(server.client().Get("/v1/doctor").value().status == 200);
 }
 
-TEST_CASE("the control socket of another rank hands on what belongs to the job, and nothing else") {
+TEST_CASE("the control socket of another rank forwards the requests of the job, and no others") {
   TestServer server;
   TestServer leader;
-  leader.job->SetWords(RankWords{{Said(0, ReportText(StatusOf(0, 1)))}, ""});
+  leader.job->SetWords(RankWords{{WordOf(0, ReportText(StatusOf(0, 1)))}, ""});
   (void)leader.Path();
-  std::string heard;
+  std::string forwarded;
   server.job->forward = [&](const std::string& request, const auto& then) {
-    heard = request;
+    forwarded = request;
     leader.server->AnswerForwarded(1, request, [then](const std::string& answer) { then(answer); });
   };
   server.job->leads = false;
   CHECK(server.GetJson("/v1/ranks")["ranks"].size() == 1);
   CHECK(server.job->Questions().empty());
   CHECK(leader.job->Questions().size() == 1);
-  CHECK(Has(heard, "\"uid\":" + std::to_string(::geteuid())));
+  CHECK(Has(forwarded, "\"uid\":" + std::to_string(::geteuid())));
   CHECK(server.client().Get("/v1/status").value().status == 200);
   CHECK(leader.job->Questions().size() == 1);
   const auto body = server.client().Ask("POST", "/v1/dry-run", "\xff");
@@ -226,9 +227,9 @@ TEST_CASE(
   (void)leader.Path();
   leader.job->change_report.outcome = ChangeReport::Outcome::kWritten;
   leader.job->history.directory = "/out/run";
-  std::string heard;
+  std::string forwarded;
   server.job->forward = [&](const std::string& request, const auto& then) {
-    heard = request;
+    forwarded = request;
     leader.server->AnswerForwarded(3, request, [then](const std::string& answer) { then(answer); });
   };
   server.job->leads = false;
@@ -255,28 +256,28 @@ TEST_CASE(
   CHECK(server.GetJson("/v1/history")["directory"] == "/out/run");
 
   // A request without permission to change this job is not forwarded to rank 0.
-  heard.clear();
+  forwarded.clear();
   const Match stop = FindRoute("POST", "/v1/stop");
   base::IoThread worker;
   const auto owner = std::make_shared<int>();
   const Workplace place{server.job, &worker, std::make_shared<RequestLog>(), owner};
-  std::promise<int> said;
+  std::promise<int> answered;
   Request request;
   request.target = "/v1/stop";
   request.access = sockets::Access::kRead;
-  REQUIRE(
-      AnswerOnWorker(place, *stop.route, request, [&](const http::Answer& answer) { said.set_value(answer.status); }));
-  CHECK(said.get_future().get() == 403);
-  CHECK(heard.empty());
+  REQUIRE(AnswerOnWorker(place, *stop.route, request,
+                         [&](const http::Answer& answer) { answered.set_value(answer.status); }));
+  CHECK(answered.get_future().get() == 403);
+  CHECK(forwarded.empty());
 }
 
-TEST_CASE("rank 0 performs for others only what belongs to the job, and whatever is written there is answered") {
+TEST_CASE("rank 0 performs for other ranks only the requests of the job, and answers any text") {
   TestServer leader;
   (void)leader.Path();
   const auto status_of = [&](const std::string& text) {
-    std::promise<std::string> said;
-    leader.server->AnswerForwarded(2, text, [&](const std::string& answer) { said.set_value(answer); });
-    return AnswerFrom(said.get_future().get()).value().status;
+    std::promise<std::string> answered;
+    leader.server->AnswerForwarded(2, text, [&](const std::string& answer) { answered.set_value(answer); });
+    return AnswerFrom(answered.get_future().get()).value().status;
   };
   const auto request = [](const char* method, const char* target) {
     Forwarded forwarded{method, {}};

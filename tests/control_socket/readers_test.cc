@@ -1,52 +1,18 @@
 // Another user at the control socket: turned away, or let in to read as one of a group.
-#include <grp.h>
 #include <sys/wait.h>
-
-#include <cstdlib>
 
 #include "controller/control_socket/find_jobs.h"
 #include "src/http/client.h"
 #include "src/sockets/peer.h"
 #include "src/sockets/runtime_directory.h"
 #include "src/sockets/unix_listener.h"
+#include "tests/control_socket/other_user.h"
 #include "tests/control_socket/test_server.h"
 
 namespace stepwatch::control_socket {
 namespace {
 
-constexpr uid_t kStranger = 23456;
 constexpr gid_t kReaders = 34567, kOthers = 45678;
-
-// Only root can become somebody else.
-bool CanBeAnother() {
-  if (::geteuid() == 0) return true;
-  const char* all = std::getenv("STEPWATCH_REQUIRE_ALL");
-  if (all != nullptr && *all != '\0' && std::string(all) != "0") FAIL("needs root, and STEPWATCH_REQUIRE_ALL is set");
-  WARN("skipped: needs root");
-  return false;
-}
-
-// What `say` says as the stranger, in a process of its own.
-std::string AsStranger(const std::vector<gid_t>& groups, const std::function<std::string()>& say) {
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const bool is_stranger = ::setgroups(groups.size(), groups.data()) == 0 &&
-                             ::setresgid(kStranger, kStranger, kStranger) == 0 &&
-                             ::setresuid(kStranger, kStranger, kStranger) == 0;
-    const std::string said = is_stranger ? say() : "could not become another user";
-    (void)!::write(ends[1], said.data(), said.size());
-    ::_exit(0);
-  }
-  ::close(ends[1]);
-  std::string heard;
-  char bytes[4096];
-  for (ssize_t got; (got = ::read(ends[0], bytes, sizeof bytes)) > 0;) heard.append(bytes, static_cast<size_t>(got));
-  ::close(ends[0]);
-  ::waitpid(child, nullptr, 0);
-  return heard;
-}
 
 std::string Summary(const Result<http::Reply>& reply) {
   return reply.ok() ? std::to_string(reply.value().status) + " " + reply.value().body : reply.status().message();
@@ -59,7 +25,7 @@ struct SharedSocket {
     path = server->Path();
   }
   std::string Ask(const std::vector<gid_t>& groups, const std::string& method, const std::string& target) const {
-    return AsStranger(groups, [&] { return Summary(http::Client(path, 0).Ask(method, target, "{}")); });
+    return testing::AsOtherUser(groups, [&] { return Summary(http::Client(path, 0).Ask(method, target, "{}")); });
   }
 
   std::unique_ptr<TestServer> server;
@@ -67,7 +33,7 @@ struct SharedSocket {
 };
 
 TEST_CASE("a user of the readers' group reads what GET answers and changes nothing") {
-  if (!CanBeAnother()) return;
+  if (!testing::CanBecomeAnother()) return;
   const SharedSocket shared;
   CHECK(Has(shared.Ask({kOthers, kReaders}, "GET", "/v1/status"), "200 {\"version\":1"));
   CHECK(Has(shared.Ask({kReaders}, "GET", "/metrics"), "200 # HELP"));
@@ -83,23 +49,23 @@ TEST_CASE("a user of the readers' group reads what GET answers and changes nothi
   CHECK(about.st_gid == kReaders);
 }
 
-TEST_CASE("who is not of the group does not even reach the socket") {
-  if (!CanBeAnother()) return;
+TEST_CASE("a user outside the group does not even reach the socket") {
+  if (!testing::CanBecomeAnother()) return;
   const SharedSocket shared;
   CHECK(Has(shared.Ask({kOthers}, "GET", "/v1/status"), "Permission denied"));
   const TestServer closed;
   REQUIRE(::chmod(closed.directory.path().c_str(), 0711) == 0);
   const std::string path = closed.Path();
-  CHECK(Has(AsStranger({kReaders}, [&] { return Summary(http::Client(path, 0).Get("/v1/status")); }),
+  CHECK(Has(testing::AsOtherUser({kReaders}, [&] { return Summary(http::Client(path, 0).Get("/v1/status")); }),
             "Permission denied"));
 }
 
 TEST_CASE("a reader finds the job in a directory that was named, and not otherwise") {
-  if (!CanBeAnother()) return;
+  if (!testing::CanBecomeAnother()) return;
   const SharedSocket shared;
   const std::string directory = shared.server->runtime;
   const auto find = [&](const std::string& named) {
-    return AsStranger({kReaders}, [&] {
+    return testing::AsOtherUser({kReaders}, [&] {
       std::string text;
       for (const FoundJob& job : FindJobs({.directories = {directory}, .named = named}))
         text += job.path + " of " + std::to_string(job.uid) + " " + job.status + job.why;
@@ -108,26 +74,26 @@ TEST_CASE("a reader finds the job in a directory that was named, and not otherwi
   };
   CHECK(Has(find(directory), shared.path + " of 0 {\"version\":1"));
   CHECK(find("").empty());
-  const std::string at = AsStranger({kReaders}, [&] {
+  const std::string at = testing::AsOtherUser({kReaders}, [&] {
     const auto found = FindJobAt(shared.path, {});
     return found.ok() && found.value() ? found.value()->status : found.status().ToString();
   });
   CHECK(Has(at, "{\"version\":1"));
 }
 
-TEST_CASE("a server that is not the one that was expected is not asked") {
-  if (!CanBeAnother()) return;
-  // The stranger serves, and a third user asks who trusts somebody else.
+TEST_CASE("a server of another user than expected is not asked") {
+  if (!testing::CanBecomeAnother()) return;
+  // The stranger serves, and a third user connects who trusts somebody else.
   testing::TemporaryDirectory directory;
   REQUIRE(::chmod(directory.path().c_str(), 0711) == 0);
   const std::string runtime = directory / "run";
   REQUIRE(::mkdir(runtime.c_str(), 0755) == 0);
-  REQUIRE(::chown(runtime.c_str(), kStranger, kStranger) == 0);
+  REQUIRE(::chown(runtime.c_str(), testing::kOtherUser, testing::kOtherUser) == 0);
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const pid_t server = ::fork();
   if (server == 0) {
-    (void)!::setresuid(kStranger, kStranger, kStranger);
+    (void)!::setresuid(testing::kOtherUser, testing::kOtherUser, testing::kOtherUser);
     auto& files = base::FileSystem::Real();
     auto listener = sockets::UnixListener::Open(runtime, 7, files);
     (void)!::chmod(listener.value().path().c_str(), 0666);
@@ -143,20 +109,20 @@ TEST_CASE("a server that is not the one that was expected is not asked") {
     if (child == 0) {
       (void)!::setresuid(self, self, self);
       const auto reply = http::Client(path, trusted).Get("/v1/status", 50ms);
-      ::_exit(Has(reply.status().message(), "served by another user, uid 23456") ? 1 : 2);
+      ::_exit(Has(reply.status().message(), "served by another user, uid 54321") ? 1 : 2);
     }
     int status = 0;
     ::waitpid(child, &status, 0);
     return WEXITSTATUS(status);
   };
-  CHECK(ask(kStranger + 1, kStranger + 1) == 1);
-  CHECK(ask(kStranger + 1, kStranger + 2) == 1);
-  CHECK(ask(kStranger + 1, kStranger) == 2);  // nobody answers in time
+  CHECK(ask(testing::kOtherUser + 1, testing::kOtherUser + 1) == 1);
+  CHECK(ask(testing::kOtherUser + 1, testing::kOtherUser + 2) == 1);
+  CHECK(ask(testing::kOtherUser + 1, testing::kOtherUser) == 2);  // nobody answers in time
   ::kill(server, SIGKILL);
   ::waitpid(server, nullptr, 0);
 }
 
-TEST_CASE("a group that is none, or cannot be given, leaves the control socket to its owner, with a note") {
+TEST_CASE("an unknown group leaves the control socket to its owner, with a note") {
   const SharedSocket shared("no-such-group");
   REQUIRE(shared.server->Notes().size() == 1);
   CHECK(shared.server->Notes()[0] == "the control socket admits no readers' group: unknown group no-such-group");
@@ -165,13 +131,13 @@ TEST_CASE("a group that is none, or cannot be given, leaves the control socket t
   CHECK((about.st_mode & 0777) == 0600);
 }
 
-TEST_CASE("readers that take all the room they have leave the owner his") {
+TEST_CASE("readers that use all their connections leave the owner's free") {
   std::atomic<bool> is_reader{true};
   TestServer server([&](ServerOptions* options) {
     options->limits.connections = 2;
     options->readers = std::to_string(::getegid());
     options->credentials_of = [&](int) {
-      return std::optional<sockets::Peer>(is_reader ? sockets::Peer{1, kStranger, {::getegid()}}
+      return std::optional<sockets::Peer>(is_reader ? sockets::Peer{1, testing::kOtherUser, {::getegid()}}
                                                     : sockets::Peer{1, ::geteuid()});
     };
   });
@@ -187,7 +153,7 @@ TEST_CASE("readers that take all the room they have leave the owner his") {
 }
 
 TEST_CASE("two groups do not share a directory") {
-  if (!CanBeAnother()) return;
+  if (!testing::CanBecomeAnother()) return;
   const SharedSocket first;
   TestServer second([&](ServerOptions* options) {
     options->directories = {first.server->runtime};
@@ -196,7 +162,7 @@ TEST_CASE("two groups do not share a directory") {
   const std::string path = second.Path();
   REQUIRE(second.Notes().size() == 1);
   CHECK(Has(second.Notes()[0], "is shared with group 34567 for other jobs"));
-  CHECK(Has(AsStranger({kReaders}, [&] { return Summary(http::Client(path, 0).Get("/v1/status")); }),
+  CHECK(Has(testing::AsOtherUser({kReaders}, [&] { return Summary(http::Client(path, 0).Get("/v1/status")); }),
             "Permission denied"));
   CHECK(Has(first.Ask({kReaders}, "GET", "/v1/status"), "200 "));
   CHECK(FindJobs({.directories = {first.server->runtime}}).size() == 2);

@@ -26,23 +26,23 @@ std::vector<Json> Follow(const http::Client& client, uint64_t after, size_t coun
   return events;
 }
 
-TEST_CASE("who asks for events gets those that were, then those that come") {
+TEST_CASE("a client that follows the events receives past ones, then new ones") {
   TestServer server;
   server.job->events.Add(About("first"));
-  std::vector<std::string> told;
+  std::vector<std::string> messages;
   const Status followed = server.client().Follow(0, [&](const std::string&, const std::string& data) {
-    told.push_back(json::Parse(data).value()["message"]);
-    if (told.size() == 1) {
+    messages.push_back(json::Parse(data).value()["message"]);
+    if (messages.size() == 1) {
       server.job->events.Add(About("second"));
       server.server->Wake();
     }
-    return told.size() < 2;
+    return messages.size() < 2;
   });
   CHECK(followed.ok());
-  CHECK(told == std::vector<std::string>{"first", "second"});
+  CHECK(messages == std::vector<std::string>{"first", "second"});
 }
 
-TEST_CASE("who lost the connection goes on with the event after the last one, and is told what is not kept") {
+TEST_CASE("a client that lost the connection continues after its last event, and learns of those that are not kept") {
   TestServer server;
   for (int i = 1; i <= 1500; ++i) server.job->events.Add(About(std::to_string(i)));
   const std::vector<Json> next = Follow(server.client(), 1400, 2);
@@ -62,14 +62,14 @@ TEST_CASE("the number of an event of another monitor begins at the beginning") {
   CHECK(Follow(server.client(), 77, 1)[0]["id"] == 1);
 }
 
-TEST_CASE("a stream without events shows that it lives") {
+TEST_CASE("a stream without events sends a sign of life") {
   TestServer server([](ServerOptions* options) { options->limits.heartbeat = 10ms; });
   RawClient reader(server.Path());
   REQUIRE(reader.Send("GET /v1/events HTTP/1.1\r\n\r\n"));
   CHECK(Has(reader.ReceiveUntil(": the control socket is open\n\n"), "text/event-stream"));
 }
 
-TEST_CASE("a reader who falls behind is cut off, and costs no memory meanwhile") {
+TEST_CASE("a reader that falls behind is cut off, and costs no memory meanwhile") {
   TestServer server([](ServerOptions* options) { options->limits.send_time = 200ms; });
   RawClient slow(server.Path());
   REQUIRE(slow.Send("GET /v1/events HTTP/1.1\r\n\r\n"));
@@ -84,7 +84,7 @@ TEST_CASE("a reader who falls behind is cut off, and costs no memory meanwhile")
   CHECK(server.client().Get("/v1/status").ok());
 }
 
-TEST_CASE("a reader who goes is noticed") {
+TEST_CASE("a reader that leaves is noticed") {
   TestServer server([](ServerOptions* options) { options->limits.connections = 1; });
   {
     RawClient reader(server.Path());

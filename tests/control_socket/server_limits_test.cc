@@ -1,4 +1,4 @@
-// People who mean no good, and what they cost the others: nothing.
+// Clients with bad intentions, at no cost for the others.
 #include "src/base/free_descriptors.h"
 #include "src/http/client.h"
 #include "src/sockets/acceptor.h"
@@ -11,14 +11,14 @@ namespace {
 
 using testing::LowDescriptorLimit;
 
-TEST_CASE("who connects and says nothing is shown out, and the others are answered") {
+TEST_CASE("a client that connects and sends nothing is disconnected, and the others are answered") {
   TestServer server([](ServerOptions* options) { options->limits.idle_time = 50ms; });
   RawClient silent(server.Path());
   CHECK(server.client().Get("/v1/status").value().status == 200);
   CHECK(silent.ReceiveAll().empty());
 }
 
-TEST_CASE("who says a byte now and then has the time for one header and no more") {
+TEST_CASE("a client that sends a byte now and then has the time for one header and no more") {
   TestServer server([](ServerOptions* options) { options->limits.header_time = 100ms; });
   RawClient slow(server.Path());
   std::atomic<bool> ends{false};
@@ -28,11 +28,11 @@ TEST_CASE("who says a byte now and then has the time for one header and no more"
       std::this_thread::sleep_for(10ms);
     }
   });
-  const std::string heard = slow.ReceiveAll();
+  const std::string answer = slow.ReceiveAll();
   ends = true;
   dripping.join();
-  CHECK(heard.starts_with("HTTP/1.1 408"));
-  CHECK(Has(heard, "not complete within 100 ms"));
+  CHECK(answer.starts_with("HTTP/1.1 408"));
+  CHECK(Has(answer, "not complete within 100 ms"));
 }
 
 TEST_CASE("a body that does not come is not waited for without end") {
@@ -50,9 +50,9 @@ TEST_CASE("garbage is answered with 400") {
         std::string("POST /v1/validate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")}) {
     RawClient visitor(server.Path());
     REQUIRE(visitor.Send(garbage));
-    const std::string heard = visitor.ReceiveAll();
-    CHECK(heard.starts_with("HTTP/1.1 400 Bad Request\r\n"));
-    CHECK(Has(heard, "\"code\":\"bad_request\""));
+    const std::string answer = visitor.ReceiveAll();
+    CHECK(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"));
+    CHECK(Has(answer, "\"code\":\"bad_request\""));
   }
   CHECK(server.client().Get("/v1/status").value().status == 200);
 }
@@ -97,13 +97,13 @@ struct FullServer {
   std::vector<std::unique_ptr<RawClient>> guests;
 };
 
-TEST_CASE("as many connections as there may be are served, one more hears when to come again") {
+TEST_CASE("as many connections as there may be are served, one more is answered with the time to retry") {
   FullServer full;
   RawClient late(full.path);
   (void)late.Send("GET /v1/status HTTP/1.1\r\n\r\n");
-  const std::string heard = late.ReceiveAll();
-  CHECK(heard.starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
-  CHECK(Has(heard, "Retry-After: 1\r\n"));
+  const std::string answer = late.ReceiveAll();
+  CHECK(answer.starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
+  CHECK(Has(answer, "Retry-After: 1\r\n"));
   full.guests.pop_back();
   CHECK(Eventually([&] { return full.server.client().Get("/v1/status").value().status == 200; }));
 }
@@ -129,7 +129,8 @@ TEST_CASE("a connection that waits for nothing makes room for the next one") {
   (void)guests.front()->ReceiveAll();  // ends with the connection
 }
 
-TEST_CASE("of users who may not ask few are kept, each is told why, and the oldest goes first") {
+TEST_CASE(
+    "of users without access few connections are kept, each is answered with the reason, and the oldest goes first") {
   TestServer server([](ServerOptions* options) {
     options->limits.strangers = 3;
     options->limits.linger_time = 60s;
@@ -138,9 +139,9 @@ TEST_CASE("of users who may not ask few are kept, each is told why, and the olde
   std::vector<std::unique_ptr<RawClient>> crowd;
   for (int i = 0; i < 20; ++i) crowd.push_back(std::make_unique<RawClient>(server.Path()));
   for (int i = 0; i < 17; ++i) {
-    const std::string heard = crowd[static_cast<size_t>(i)]->ReceiveAll();
-    CHECK(heard.starts_with("HTTP/1.1 403"));
-    CHECK_FALSE(Has(heard, "nothing for"));
+    const std::string answer = crowd[static_cast<size_t>(i)]->ReceiveAll();
+    CHECK(answer.starts_with("HTTP/1.1 403"));
+    CHECK_FALSE(Has(answer, "nothing for"));
   }
 }
 
@@ -156,9 +157,9 @@ TEST_CASE("a thousand connections at once are each answered or turned away, and 
       (void)crowd.back()->Send("GET /v1/status HTTP/1.1\r\nConnection: close\r\n\r\n");
     }
     for (const auto& visitor : crowd) {
-      const std::string heard = visitor->ReceiveAll();
-      answered += heard.starts_with("HTTP/1.1 200") ? 1 : 0;
-      turned_away += heard.starts_with("HTTP/1.1 503") ? 1 : 0;
+      const std::string answer = visitor->ReceiveAll();
+      answered += answer.starts_with("HTTP/1.1 200") ? 1 : 0;
+      turned_away += answer.starts_with("HTTP/1.1 503") ? 1 : 0;
     }
   }
   CHECK(answered + turned_away == 1000);
@@ -167,7 +168,7 @@ TEST_CASE("a thousand connections at once are each answered or turned away, and 
   CHECK(Eventually([&] { return testing::EntriesOf("/proc/self/fd") <= descriptors; }));
 }
 
-TEST_CASE("who asks and never reads is shown out") {
+TEST_CASE("a client that never reads its answer is disconnected") {
   TestServer server([](ServerOptions* options) { options->limits.send_time = 100ms; });
   status::JobStatus status;
   status.config_path = std::string(4 << 20, 'x');  // more than a socket holds

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kAsk = "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n";
 
-TEST_CASE("a status is asked for and answered, with the hash of the file as its tag") {
+TEST_CASE("a status has the hash of the file as its tag") {
   TestServer server;
   status::JobStatus status;
   status.reload.file_sha256 = "abc";
@@ -24,14 +24,14 @@ TEST_CASE("a status is asked for and answered, with the hash of the file as its 
   server.job->SetStatus(status);
   RawClient visitor(server.Path());
   REQUIRE(visitor.Send("GET /v1/status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
-  const std::string heard = visitor.ReceiveAll();
-  CHECK(heard.starts_with("HTTP/1.1 200 OK\r\n"));
-  CHECK(Has(heard, "ETag: \"abc\"\r\n"));
-  CHECK(Has(heard, "Content-Type: application/json\r\n"));
+  const std::string answer = visitor.ReceiveAll();
+  CHECK(answer.starts_with("HTTP/1.1 200 OK\r\n"));
+  CHECK(Has(answer, "ETag: \"abc\"\r\n"));
+  CHECK(Has(answer, "Content-Type: application/json\r\n"));
   CHECK(server.GetJson("/v1/status")["step"] == 17);
 }
 
-TEST_CASE("one connection takes several questions, also when they come at once") {
+TEST_CASE("one connection carries several requests, also at once") {
   TestServer server;
   RawClient visitor(server.Path());
   REQUIRE(visitor.Send(kAsk));
@@ -56,14 +56,14 @@ TEST_CASE("another user is refused, and so is one whom the kernel cannot name") 
     TestServer server([&](ServerOptions* options) { options->credentials_of = [=](int) { return credentials; }; });
     RawClient visitor(server.Path());
     REQUIRE(visitor.Send(kAsk));
-    const std::string heard = visitor.ReceiveAll();
-    CHECK(heard.starts_with("HTTP/1.1 403 Forbidden\r\n"));
-    CHECK(Has(heard, "\"code\":\"forbidden\""));
-    CHECK_FALSE(Has(heard, "state"));
+    const std::string answer = visitor.ReceiveAll();
+    CHECK(answer.starts_with("HTTP/1.1 403 Forbidden\r\n"));
+    CHECK(Has(answer, "\"code\":\"forbidden\""));
+    CHECK_FALSE(Has(answer, "state"));
   }
 }
 
-TEST_CASE("metrics are told in the format that is asked for, with the sites that are wanted") {
+TEST_CASE("metrics have the requested format, and as many sites as are wanted") {
   TestServer server;
   LatestValue value;
   value.name = "fc.weight";
@@ -86,7 +86,7 @@ TEST_CASE("metrics are told in the format that is asked for, with the sites that
   CHECK(open.ends_with("# EOF\n"));
 }
 
-TEST_CASE("what is not there, and methods that a path does not take, are said") {
+TEST_CASE("unknown paths and methods have their status") {
   TestServer server;
   const http::Client client = server.client();
   CHECK(client.Get("/v1/nothing").value().status == 404);
@@ -112,7 +112,7 @@ TEST_CASE("a config is validated as on the command line") {
   CHECK(refused["version"] == 1);
 }
 
-TEST_CASE("what a config would mean is asked of the job, or told to be asked again") {
+TEST_CASE("a preview is requested from the job, or rejected until it can be made") {
   TestServer server;
   CHECK(server.client().Ask("POST", "/v1/plan", "{}").value().status == 503);
   PlanPreview preview;
@@ -125,7 +125,7 @@ TEST_CASE("what a config would mean is asked of the job, or told to be asked aga
                       R"("error":{"key":"ops","line":2,"column":10,"message":"is no list"}})");
 }
 
-TEST_CASE("a body that is held back until it is wanted is invited") {
+TEST_CASE("a body that waits for 100 Continue is invited") {
   TestServer server;
   RawClient visitor(server.Path());
   REQUIRE(visitor.Send("POST /v1/validate HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"));
@@ -134,7 +134,7 @@ TEST_CASE("a body that is held back until it is wanted is invited") {
   CHECK(Has(visitor.ReceiveUntil("}"), "\"valid\":true"));
 }
 
-TEST_CASE("a job that does not answer is told of at a deadline, and the control socket answers others meanwhile") {
+TEST_CASE("a job that does not answer is reported at a deadline, and the control socket answers others meanwhile") {
   TestServer server([](ServerOptions* options) { options->limits.answer_time = 50ms; });
   server.job->holds_latest = true;
   const http::Reply reply = server.client().Get("/v1/latest/actv").value();
@@ -143,18 +143,23 @@ TEST_CASE("a job that does not answer is told of at a deadline, and the control 
   CHECK(server.client().Get("/v1/status").value().status == 200);
 }
 
-TEST_CASE("a socket that vanished, or was replaced, is there again") {
+TEST_CASE("a socket that vanished, or was replaced, is there again, and an open connection stays open") {
   TestServer server;
   const std::string path = server.Path();
+  RawClient visitor(path);
+  REQUIRE(visitor.Send(kAsk));
+  visitor.ReceiveUntil("\"version\":1");
   REQUIRE(::unlink(path.c_str()) == 0);
   REQUIRE(Eventually([&] { return ::access(path.c_str(), F_OK) == 0; }));
   CHECK(server.client().Get("/v1/status").ok());
+  REQUIRE(visitor.Send(kAsk));
+  CHECK(Has(visitor.ReceiveUntil("\"version\":1"), "200 OK"));
   CHECK(server.RemoveRuntime());
   REQUIRE(Eventually([&] { return ::access(path.c_str(), F_OK) == 0; }));
   CHECK(Eventually([&] { return server.client().Get("/v1/status").ok(); }));
 }
 
-TEST_CASE("a socket that lies elsewhere moves to its own directory when that can be had, and says so") {
+TEST_CASE("a socket that lies elsewhere moves to its own directory as soon as it can, with a note") {
   testing::TemporaryDirectory directory;
   const std::string missing = directory / "later/run";
   TestServer server(
@@ -167,18 +172,6 @@ TEST_CASE("a socket that lies elsewhere moves to its own directory when that can
   CHECK(::access(elsewhere.c_str(), F_OK) != 0);
   REQUIRE(server.Notes().size() == 1);
   CHECK(Has(server.Notes()[0], "has moved from " + elsewhere + " to " + missing));
-}
-
-TEST_CASE("a connection that was open stays open when the socket is bound again") {
-  TestServer server;
-  const std::string path = server.Path();
-  RawClient visitor(path);
-  REQUIRE(visitor.Send(kAsk));
-  visitor.ReceiveUntil("\"version\":1");
-  REQUIRE(::unlink(path.c_str()) == 0);
-  REQUIRE(Eventually([&] { return ::access(path.c_str(), F_OK) == 0; }));
-  REQUIRE(visitor.Send(kAsk));
-  CHECK(Has(visitor.ReceiveUntil("\"version\":1"), "200 OK"));
 }
 
 TEST_CASE("two control sockets of one process have a socket each, and closing takes one away") {
@@ -207,7 +200,8 @@ TEST_CASE("a socket that a dead process of this pid has left is replaced") {
   CHECK(server.client().Get("/v1/status").ok());
 }
 
-TEST_CASE("without a directory there is no control socket, which is said once, and there is one when there can be") {
+TEST_CASE(
+    "without a directory there is no control socket, which is reported once, and there is one when there can be") {
   testing::TemporaryDirectory directory;
   const std::string missing = directory / "later/run";
   TestServer server([&](ServerOptions* options) { options->directories = {missing}; });
@@ -281,7 +275,7 @@ TEST_CASE("closing waits for an answer under way, and no longer than it must") {
   CHECK(Has(visitor.ReceiveAll(), "200 OK"));
 }
 
-TEST_CASE("a job that hangs is left behind, and finds all that it needs when it comes back") {
+TEST_CASE("a job that hangs is abandoned, and finds all that it needs when it continues") {
   TestServer server([](ServerOptions* options) { options->limits.finish_time = 10ms; });
   server.job->holds_latest = true;
   RawClient visitor(server.Path());

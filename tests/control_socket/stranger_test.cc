@@ -1,47 +1,25 @@
-// A second user of the machine before somebody else's control socket: real processes of another uid, and directories
+// A second user of the machine at the control socket of the first: real processes of another uid, and directories
 // that are swapped while the control socket is opened.
 #include <dirent.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <sys/wait.h>
 
 #include <cerrno>
 #include <cstdio>
 
 #include "controller/control_socket/find_jobs.h"
 #include "src/sockets/unix_address.h"
+#include "tests/control_socket/other_user.h"
 #include "tests/control_socket/test_server.h"
 #include "tests/hooked_files.h"
 
 namespace stepwatch::control_socket {
 namespace {
 
-constexpr uid_t kOtherUser = 54321;
+using testing::CanBecomeAnother;
+using testing::HoldsForOtherUser;
 
-bool CanBecomeAnother() {
-  if (::geteuid() == 0) return true;
-  WARN("only root can become another user: nothing is shown here");
-  return false;
-}
-
-// The exit code of a process of another user.
-int ExitCodeAsOther(const std::function<int()>& action) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (::setgroups(0, nullptr) != 0 || ::setresgid(kOtherUser, kOtherUser, kOtherUser) != 0 ||
-        ::setresuid(kOtherUser, kOtherUser, kOtherUser) != 0)
-      ::_exit(100);
-    ::_exit(action());
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  return WEXITSTATUS(status);
-}
-
-// 0: refused for want of permission.
-int Refused(int result) {
-  return result != 0 && errno == EACCES ? 0 : 1;
+bool IsDenied(int result) {
+  return result != 0 && errno == EACCES;
 }
 
 int Connect(const std::string& path, base::UniqueFd* fd) {
@@ -59,19 +37,17 @@ TEST_CASE(
   ::umask(before);
   REQUIRE(::chmod(server.directory.path().c_str(), 01777) == 0);  // as /tmp is
   base::UniqueFd fd;
-  CHECK(ExitCodeAsOther([&] { return Refused(Connect(path, &fd)); }) == 0);
-  CHECK(ExitCodeAsOther([&] { return ::opendir(server.runtime.c_str()) == nullptr && errno == EACCES ? 0 : 1; }) == 0);
-  CHECK(ExitCodeAsOther([&] { return Refused(::unlink(path.c_str())); }) == 0);
-  CHECK(ExitCodeAsOther([&] { return Refused(::rename(path.c_str(), (path + "x").c_str())); }) == 0);
-  CHECK(ExitCodeAsOther(
-            [&] { return ::open((server.runtime + "/x").c_str(), O_CREAT | O_WRONLY, 0600) < 0 ? 0 : 1; }) == 0);
-  CHECK(ExitCodeAsOther([&] {
-          return ::rename(server.runtime.c_str(), (server.runtime + "x").c_str()) != 0 && errno == EPERM ? 0 : 1;
-        }) == 0);
+  const std::string moved = server.runtime + "x", file = server.runtime + "/x";
+  CHECK(HoldsForOtherUser([&] { return IsDenied(Connect(path, &fd)); }));
+  CHECK(HoldsForOtherUser([&] { return ::opendir(server.runtime.c_str()) == nullptr && errno == EACCES; }));
+  CHECK(HoldsForOtherUser([&] { return IsDenied(::unlink(path.c_str())); }));
+  CHECK(HoldsForOtherUser([&] { return IsDenied(::rename(path.c_str(), (path + "x").c_str())); }));
+  CHECK(HoldsForOtherUser([&] { return ::open(file.c_str(), O_CREAT | O_WRONLY, 0600) < 0; }));
+  CHECK(HoldsForOtherUser([&] { return ::rename(server.runtime.c_str(), moved.c_str()) != 0 && errno == EPERM; }));
   CHECK(server.client().Get("/v1/status").value().status == 200);
 }
 
-TEST_CASE("a second user who gets as far as the socket hears that the job is not his, whatever he asks") {
+TEST_CASE("a second user who reaches the socket is refused, with any request") {
   if (!CanBecomeAnother()) return;
   TestServer server(
       [](ServerOptions* options) { options->limits.tick = 1h; });  // in which nobody sees to the directory
@@ -83,15 +59,15 @@ TEST_CASE("a second user who gets as far as the socket hears that the job is not
   for (const char* question : {"GET /v1/status", "GET /v1/events", "GET /metrics", "GET /v1/doctor",
                                "POST /v1/validate", "POST /v1/apply", "POST /v1/stop", "nonsense"}) {
     INFO(question);
-    CHECK(ExitCodeAsOther([&] {
+    CHECK(testing::AsOtherUser({}, [&] {
             base::UniqueFd fd;
-            if (Connect(path, &fd) != 0) return 2;
+            char received[12] = {};
             const std::string text = std::string(question) + " HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
+            if (Connect(path, &fd) != 0) return std::string("not connected");
             (void)::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
-            char heard[12];
-            if (::recv(fd.get(), heard, sizeof heard, MSG_WAITALL) != sizeof heard) return 3;
-            return std::string(heard, sizeof heard) == "HTTP/1.1 403" ? 0 : 4;
-          }) == 0);
+            (void)::recv(fd.get(), received, sizeof received, MSG_WAITALL);
+            return std::string(received, sizeof received);
+          }) == "HTTP/1.1 403");
   }
   CHECK(server.client().Get("/v1/status").value().status == 200);
 }
@@ -110,11 +86,10 @@ TEST_CASE("a directory that another user has put in the place of ours is not use
   const std::vector<std::pair<const char*, std::function<int()>>> fakes{
       {"belongs to uid 54321", [&] { return ::mkdir(stolen.c_str(), 0700); }},
       {"is a symbolic link", [&] { return ::symlink(stolen.c_str(), stolen.c_str()); }}};
-  size_t told = 0;
+  size_t troubles = 0;
   for (const auto& [why, fake] : fakes) {
-    REQUIRE(ExitCodeAsOther(
-                [&, &make = fake] { return make() == 0 && ChangePlaces(stolen, server.runtime) ? 0 : 1; }) == 0);
-    REQUIRE(Eventually([&] { return server.Troubles().size() > told; }));
+    REQUIRE(HoldsForOtherUser([&, &make = fake] { return make() == 0 && ChangePlaces(stolen, server.runtime); }));
+    REQUIRE(Eventually([&] { return server.Troubles().size() > troubles; }));
     CHECK(Has(server.Troubles().back(), why));
     CHECK(server.server->path().empty());
     CHECK(FindJobs({.directories = {server.runtime}}).empty());
@@ -122,7 +97,7 @@ TEST_CASE("a directory that another user has put in the place of ours is not use
     REQUIRE(std::remove(stolen.c_str()) == 0);
     CHECK(Eventually([&] { return !server.server->path().empty(); }));
     CHECK(server.client().Get("/v1/status").value().status == 200);
-    CHECK(server.Troubles().size() == ++told);
+    CHECK(server.Troubles().size() == ++troubles);
   }
 }
 

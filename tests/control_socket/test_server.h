@@ -134,24 +134,24 @@ class FakeJob final : public Job {
   }
 
   EventRing events;
-  // Set before anybody asks.
+  // Set before the first request.
   std::function<BeatPage(uint64_t number, size_t count)> beats;
   std::function<PulseGrant()> pulse;
   std::atomic<bool> leads{true};
   std::atomic<bool> holds_ranks{false};
   // Set before the control socket opens.
   std::function<void(const std::string& request, std::function<void(Result<std::string>)> then)> forward;
-  std::vector<LatestValue> gradients;  // before anybody asks
+  std::vector<LatestValue> gradients;  // set before the first request
   std::atomic<size_t> sites_max{0};
   std::atomic<int> ticks{0};
   std::atomic<int> latest_asked{0};
   std::atomic<bool> holds_latest{false};
-  // Set before anybody asks.
+  // Set before the first request.
   status::ChangeReport change_report;
   std::atomic<bool> holds_changes{false};
   HistoryReport history;
   std::string kept_sha256, kept_text;
-  // Set before anybody asks.
+  // Set before the first request.
   status::PauseResult pause_result;
   status::RotateResult rotate_result;
 

@@ -1,4 +1,4 @@
-// Alarms on the drain thread: judged once a frame, told, kept, and never in the way of rows.
+// Alarms on the drain thread: judged once a frame, reported, kept, and never in the way of rows.
 #include "src/drain/alert_manager.h"
 
 #include <cmath>
@@ -143,7 +143,7 @@ TEST_CASE("missing tensors raise no alarm") {
   CHECK(run.sink->records().size() == 1);
 }
 
-TEST_CASE("of one step the first thousand alarms are told, the first five thousand kept, and all counted") {
+TEST_CASE("of one step the first thousand alarms are reported, the first five thousand kept, and all counted") {
   AlarmRun run;
   run.Start();
   auto plan = PlanWith(1, {{"AnomalyNan", {}}}, true, 1010);
@@ -159,7 +159,7 @@ TEST_CASE("of one step the first thousand alarms are told, the first five thousa
   CHECK(run.Dump().size() == 3000 + 5000);
 }
 
-TEST_CASE("a file that cannot be written is told once and tried again, and rows do not notice") {
+TEST_CASE("a file that cannot be written is reported once and tried again, and rows go on") {
   TemporaryDirectory base;
   sinks::test::WriteInPlace(base / "out", "a file where the directory should be");
   AlarmRun run(base / "out");
@@ -191,13 +191,13 @@ TEST_CASE("a file that never can be written does not keep the run from ending") 
 TEST_CASE("a loop that does not take its alarms costs no memory: they are counted") {
   StatusBoard board([] {});
   for (int i = 0; i < 30; ++i) board.Post(AlarmsRaised{1, i, std::vector<std::string>(999, "alarm"), 1});
-  size_t told = 0, further = 0;
+  size_t reported = 0, further = 0;
   for (const BoardEntry& entry : board.Take()) {
-    told += std::get<AlarmsRaised>(entry).sentences.size();
+    reported += std::get<AlarmsRaised>(entry).sentences.size();
     further += std::get<AlarmsRaised>(entry).further;
   }
-  CHECK(told == 9990);
-  CHECK(told + further == 30000);
+  CHECK(reported == 9990);
+  CHECK(reported + further == 30000);
   board.Post(AlarmsRaised{1, 31, {"alarm"}, 0});
   CHECK(std::get<AlarmsRaised>(board.Take().at(0)).sentences.size() == 1);
 }

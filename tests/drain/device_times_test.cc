@@ -1,16 +1,12 @@
-// What devices take for measurements is cost, as what the trainer's threads take is.
+// The time of devices for measurements is cost, like the time of the trainer's threads.
 #include "tests/drain/run_fixture.h"
 
 namespace stepwatch::drain {
 namespace {
 
-TEST_CASE("what a device took for measurements is added to the cost of the kind, and told apart") {
-  RunSetup setup;
-  setup.devices = 1;
-  Run run(setup);
-  run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 8});
-  run.plane.plans.EndStep();
+TEST_CASE("the time of a device for measurements is added to the cost of the kind, and reported on its own") {
+  StartedRun run(OneDevice());
+  run.Begin({1, {0, 1, 1000000}, 8});
   run.devices[0].FinishAtOnce();
   run.devices[0].Take(std::chrono::seconds(1));
   run.ObserveOnDevice(3);

@@ -7,8 +7,7 @@ namespace {
 constexpr std::chrono::milliseconds kShort{30};
 
 TEST_CASE("after a flush the sink has the rows of every step that is over") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1, {0, 1, 1000000}});
   for (int i = 0; i < 50; ++i) {
     run.TrainStep(3);
@@ -33,12 +32,8 @@ TEST_CASE("a flush gives up in time where a sink takes nothing, and the next one
 }
 
 TEST_CASE("a flush waits for what a device owes") {
-  RunSetup setup;
-  setup.devices = 1;
-  Run run(setup);
-  run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 3});
-  run.plane.plans.EndStep();
+  StartedRun run(OneDevice());
+  run.Begin({1, {0, 1, 1000000}, 3});
   run.ObserveOnDevice(1);
   run.plane.plans.EndStep();
   CHECK_FALSE(run.drain.Flush(kShort));

@@ -8,13 +8,11 @@ namespace stepwatch::drain {
 namespace {
 
 void PublishTwoAttentions(Run& run) {
-  run.PublishPlan({1, {0, 1, 1000000}, 2, SiteKind::kAttention});
-  run.plane.plans.EndStep();
+  run.Begin({1, {0, 1, 1000000}, 2, SiteKind::kAttention});
 }
 
 TEST_CASE("the numbers of a feature become one record, in the order of its columns, NaN among them") {
-  Run run;
-  run.Start();
+  StartedRun run;
   const double unseen[] = {7, 7};
   run.plane.recorder.ObserveValues({0}, unseen, 2);  // no step is collected yet
   PublishTwoAttentions(run);
@@ -37,14 +35,12 @@ TEST_CASE("the numbers of a feature become one record, in the order of its colum
 }
 
 TEST_CASE("another count of numbers than the kind has columns is a dropped record, and so is a kind of ops") {
-  Run run;
-  run.Start();
+  StartedRun run;
   const double values[] = {1, 2, 3};
   PublishTwoAttentions(run);
   for (const size_t count : {0, 1, 3}) run.plane.recorder.ObserveValues({0}, values, count);
   run.Produced(1, 3);
-  run.PublishPlan({2, {0, 1, 1000000}});
-  run.plane.plans.EndStep();
+  run.Begin({2, {0, 1, 1000000}});
   run.plane.recorder.ObserveValues({0}, values, 3);  // norm, shape, dtype
   run.plane.recorder.ObserveValues({9}, values, 3);  // no such site
   run.Produced(2, 2);
@@ -57,8 +53,7 @@ TEST_CASE("another count of numbers than the kind has columns is a dropped recor
 }
 
 TEST_CASE("a feature that is seen while the job's decision is not known is marked in doubt") {
-  Run run;
-  run.Start();
+  StartedRun run;
   PublishTwoAttentions(run);
   run.plane.gate.HoldAt(2);
   run.plane.plans.EndStep();

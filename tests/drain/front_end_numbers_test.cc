@@ -8,7 +8,7 @@
 namespace stepwatch::drain {
 namespace {
 
-// A front end whose numbers come when the test says so.
+// A front end whose numbers come when the test lets them.
 class FrontEnd final : public LateResults {
  public:
   void Deliver(uint64_t ticket, double norm, double mean = 0) {
@@ -63,17 +63,13 @@ struct LateRun : Run {
   LateRun() {
     plane.recorder.SetLateResults(front_end);
     Start();
-    PublishPlan({1, {0, 1, 1000000}, 8});
-    plane.plans.EndStep();
+    Begin({1, {0, 1, 1000000}, 8});
   }
   void ObserveLate(SiteId site, uint64_t ticket, bool is_agreement = false) {
     Produced(1, 1);
     Record record;
     if (plane.recorder.MeasureLate({site}, Elsewhere(), {ticket, is_agreement, {}}, &record))
       plane.recorder.Enqueue(record);
-  }
-  bool WaitWritten(size_t records) {
-    return Eventually([&] { return sink->records().size() >= records; });
   }
 
   std::shared_ptr<FrontEnd> front_end = std::make_shared<FrontEnd>();
@@ -86,7 +82,7 @@ TEST_CASE("a row of a tensor that the front end measures is written with the num
   run.Observe(1);
   run.plane.plans.EndStep();
   const int asked = run.front_end->asked();
-  // What the drain does with frames it has done for the first time when it looks for the second.
+  // By its second look the drain has handled frames once.
   REQUIRE(Eventually([&] { return run.front_end->asked() >= asked + 2; }));
   CHECK(run.sink->writes() == 0);  // the later step waits as well
   run.front_end->Deliver(7, 2.5);
@@ -139,7 +135,7 @@ TEST_CASE("a ticket of a tensor that is not collected is discarded at once") {
   CHECK(run.front_end->discarded() == std::set<uint64_t>{4});
 }
 
-TEST_CASE("a front end that measures itself is asked for what has no engine, and nobody is told of its lack") {
+TEST_CASE("a front end that measures itself gets the tensors without an engine, and the lack is not reported") {
   LateRun run;
   CHECK(run.plane.recorder.Measures({DeviceKind::kCpu, 0}));
   CHECK_FALSE(run.plane.recorder.Measures({DeviceKind::kCuda, 0}));
@@ -151,10 +147,8 @@ TEST_CASE("a front end that measures itself is asked for what has no engine, and
 }
 
 TEST_CASE("without numbers of a front end its tensors are unsupported") {
-  Run run;
-  run.Start();
-  run.PublishPlan({1});
-  run.plane.plans.EndStep();
+  StartedRun run;
+  run.Begin({1});
   run.Produced(1, 1);
   Record record;
   CHECK_FALSE(run.plane.recorder.MeasureLate({0}, Elsewhere(), {1, false, {}}, &record));

@@ -65,8 +65,7 @@ TEST_CASE("columns reach the sinks with the frame of their step, or make one, an
 }
 
 TEST_CASE("a sink is flushed behind a frame of columns alone") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.Put(run.MakePending(MixedPlan()));
   run.plane.plans.ApplyBetweenSteps();
   run.plane.recorder.ObserveHeatmaps({ColumnOf(1)});

@@ -9,21 +9,27 @@ namespace {
 constexpr std::chrono::milliseconds kAlmostDue{4999};
 constexpr std::chrono::milliseconds kDue{5000};
 
-// Begins plan `id` with the step that comes next.
-void Begin(Run& run, PlanId id = 1, int64_t times = 1000000, size_t sites = 8) {
-  run.PublishPlan({id, {0, 1, times}, sites});
+// A run of one device whose first plan has begun.
+struct BegunRun : Run {
+  explicit BegunRun(const RunSetup& setup = OneDevice()) : Run(setup) {
+    Start();
+    Begin();
+  }
+};
+
+// Begins plan 1 with the step that comes next; its pipeline.
+std::shared_ptr<step::Pipeline> BeginPipeline(Run& run, const PlanSpec& spec = {1, {0, 1, 1000000}, 8}) {
+  auto pending = run.MakePending(spec);
+  const std::shared_ptr<step::Pipeline> pipeline = pending->pipeline;
+  run.Put(std::move(pending));
   run.plane.plans.EndStep();
-  REQUIRE(run.plane.plans.plan_id() == id);
+  return pipeline;
 }
 
 // The drain has taken all that is in the rings: what it could pass on is with the sink.
 void WaitUntilTaken(Run& run, const step::Pipeline& pipeline) {
   REQUIRE(Eventually([&] { return pipeline.ring.Empty(); }));
   run.PassTime(std::chrono::milliseconds(0));
-}
-
-bool WaitWritten(Run& run, size_t records) {
-  return Eventually([&] { return run.sink->records().size() >= records; });
 }
 
 std::vector<int64_t> StepsWritten(const Run& run) {
@@ -33,14 +39,12 @@ std::vector<int64_t> StepsWritten(const Run& run) {
 }
 
 TEST_CASE("a row of a tensor on a device is written with the numbers that the device finds later") {
-  Run run(OneDevice());
-  run.Start();
-  Begin(run);
+  BegunRun run;
   run.ObserveOnDevice(3);
   run.plane.plans.EndStep();
   CHECK_FALSE(run.sink->writes() > 0);
   run.devices[0].FinishAll();
-  REQUIRE(WaitWritten(run, 1));
+  REQUIRE(run.WaitWritten(1));
   const Record record = run.sink->records()[0];
   CHECK(record.step == 1);
   CHECK(record.site == 3);
@@ -53,9 +57,7 @@ TEST_CASE("a row of a tensor on a device is written with the numbers that the de
 }
 
 TEST_CASE("a frame of CPU and device rows is written whole, in the order in which they were seen") {
-  Run run(OneDevice());
-  run.Start();
-  Begin(run);
+  BegunRun run;
   for (SiteId site = 0; site < 8; ++site) {
     if (site % 2 == 0)
       run.Observe(site);
@@ -67,16 +69,14 @@ TEST_CASE("a frame of CPU and device rows is written whole, in the order in whic
   REQUIRE(Eventually([&] { return run.devices[0].harvested() == 3; }));
   CHECK(run.sink->writes() == 0);
   run.devices[0].FinishAll();
-  REQUIRE(WaitWritten(run, 8));
+  REQUIRE(run.WaitWritten(8));
   CHECK(run.sink->writes() == 1);
   const std::vector<Record> records = run.sink->records();
   for (SiteId site = 0; site < 8; ++site) CHECK(records[site].site == site);
 }
 
 TEST_CASE("frames are written in step order whatever order their results come in") {
-  Run run(OneDevice());
-  run.Start();
-  Begin(run);
+  BegunRun run;
   for (int step = 0; step < 3; ++step) {
     run.ObserveOnDevice();
     run.plane.plans.EndStep();
@@ -86,17 +86,15 @@ TEST_CASE("frames are written in step order whatever order their results come in
   REQUIRE(Eventually([&] { return run.devices[0].harvested() == 2; }));
   CHECK(run.sink->writes() == 0);
   run.devices[0].FinishAll();
-  REQUIRE(WaitWritten(run, 4));
+  REQUIRE(run.WaitWritten(4));
   CHECK(StepsWritten(run) == std::vector<int64_t>{1, 2, 3, 4});
 }
 
-TEST_CASE("what has not come 5 s after the end of its step is dropped as late, the rest of the frame is written") {
-  Run run(OneDevice());
-  run.Start();
-  auto pending = run.MakePending({1, {0, 1, 1000000}, 8});
-  const std::shared_ptr<step::Pipeline> pipeline = pending->pipeline;
-  run.Put(std::move(pending));
-  run.plane.plans.EndStep();
+TEST_CASE(
+    "results that have not come 5 s after the end of their step are dropped as late, the rest of the frame is "
+    "written") {
+  StartedRun run(OneDevice());
+  const auto pipeline = BeginPipeline(run);
   run.Observe(0);
   run.ObserveOnDevice(1);
   run.ObserveOnDevice(2);
@@ -109,7 +107,7 @@ TEST_CASE("what has not come 5 s after the end of its step is dropped as late, t
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // several rounds of the drain
   CHECK(run.sink->writes() == 0);
   run.PassTime(kDue - kAlmostDue);
-  REQUIRE(WaitWritten(run, 3));
+  REQUIRE(run.WaitWritten(3));
   CHECK(run.devices[0].discarded() == 1);
   CHECK(StepsWritten(run) == std::vector<int64_t>{1, 1, 2});
   CHECK(run.sink->records()[1].site == 2);
@@ -120,12 +118,8 @@ TEST_CASE("what has not come 5 s after the end of its step is dropped as late, t
 }
 
 TEST_CASE("a frame of which nothing comes is no frame, and does not keep later ones for longer than its own 5 s") {
-  Run run(OneDevice());
-  run.Start();
-  auto pending = run.MakePending({1, {0, 1, 1000000}, 8});
-  const std::shared_ptr<step::Pipeline> pipeline = pending->pipeline;
-  run.Put(std::move(pending));
-  run.plane.plans.EndStep();
+  StartedRun run(OneDevice());
+  const auto pipeline = BeginPipeline(run);
   run.ObserveOnDevice();
   run.plane.plans.EndStep();
   WaitUntilTaken(run, *pipeline);
@@ -138,16 +132,14 @@ TEST_CASE("a frame of which nothing comes is no frame, and does not keep later o
   REQUIRE(Eventually([&] { return run.devices[0].discarded() == 1; }));
   CHECK(run.sink->writes() == 0);
   run.devices[0].FinishAll();
-  REQUIRE(WaitWritten(run, 2));
+  REQUIRE(run.WaitWritten(2));
   CHECK(StepsWritten(run) == std::vector<int64_t>{2, 3});
   run.Finish();
   CHECK(run.Dropped(1, DropReason::kLate) == 1);
 }
 
-TEST_CASE("closing waits for what is under way") {
-  Run run(OneDevice());
-  run.Start();
-  Begin(run);
+TEST_CASE("closing waits for the results under way") {
+  BegunRun run;
   run.ObserveOnDevice();
   run.plane.plans.EndStep();
   run.ObserveOnDevice();
@@ -161,10 +153,8 @@ TEST_CASE("closing waits for what is under way") {
   CHECK(run.drained[1].ledger.dropped_total() == 0);
 }
 
-TEST_CASE("closing gives up at its deadline: what is under way is dropped as late, all else is written") {
-  Run run(OneDevice());
-  run.Start();
-  Begin(run);
+TEST_CASE("closing gives up at its deadline: results under way are dropped as late, all else is written") {
+  BegunRun run;
   run.Observe();
   run.ObserveOnDevice();
   run.plane.plans.EndStep();
@@ -176,14 +166,11 @@ TEST_CASE("closing gives up at its deadline: what is under way is dropped as lat
 }
 
 TEST_CASE("a plan is drained only when nothing of it is under way, and frames of the next plan wait behind it") {
-  Run run(OneDevice());
-  run.Start();
-  Begin(run, 1);
+  BegunRun run;
   run.ObserveOnDevice();
   run.plane.plans.EndStep();
   run.ObserveOnDevice();
-  run.PublishPlan({2, {0, 1, 2}, 8});
-  run.plane.plans.EndStep();
+  run.Begin({2, {0, 1, 2}, 8});
   run.TrainStep();
   run.TrainStep();
   REQUIRE(run.plane.plans.plan_id() == 0);
@@ -201,17 +188,12 @@ TEST_CASE("a plan is drained only when nothing of it is under way, and frames of
 }
 
 TEST_CASE("a plan whose results never come is drained after 5 s, and the next one goes on") {
-  Run run(OneDevice());
-  run.Start();
-  auto pending = run.MakePending({1, {0, 1, 1}});
-  const std::shared_ptr<step::Pipeline> pipeline = pending->pipeline;
-  run.Put(std::move(pending));
-  run.plane.plans.EndStep();
+  StartedRun run(OneDevice());
+  const auto pipeline = BeginPipeline(run, {1, {0, 1, 1}});
   run.ObserveOnDevice();
   run.plane.plans.EndStep();
   WaitUntilTaken(run, *pipeline);
-  run.PublishPlan({2, {0, 1, 1}});
-  run.plane.plans.EndStep();
+  run.Begin({2, {0, 1, 1}});
   run.TrainStep();
   run.PassTime(kDue);
   REQUIRE(run.WaitDrained(2));
@@ -220,13 +202,11 @@ TEST_CASE("a plan whose results never come is drained after 5 s, and the next on
 }
 
 TEST_CASE("results beyond those a device may have under way are dropped as ring_full, and places come back") {
-  Run run(OneDevice(4));
-  run.Start();
-  Begin(run);
+  BegunRun run(OneDevice(4));
   for (int i = 0; i < 10; ++i) run.ObserveOnDevice();
   run.plane.plans.EndStep();
   run.devices[0].FinishAll();
-  REQUIRE(WaitWritten(run, 4));
+  REQUIRE(run.WaitWritten(4));
   for (int i = 0; i < 3; ++i) run.ObserveOnDevice();
   run.devices[0].FinishAll();
   run.Finish();
@@ -238,7 +218,7 @@ TEST_CASE("within one long step results are fetched, so that their places are fr
   Run run(OneDevice(8));
   run.devices[0].FinishAtOnce();
   run.Start();
-  Begin(run);
+  run.Begin();
   for (int i = 0; i < 50; ++i) {
     REQUIRE(Eventually([&] { return run.devices[0].outstanding() < 8; }));
     run.ObserveOnDevice();
@@ -248,13 +228,11 @@ TEST_CASE("within one long step results are fetched, so that their places are fr
   CHECK(run.drained[1].ledger.written == 50);
 }
 
-TEST_CASE("a device that hangs holds back no more rows than the backlog may have, and the ring then says so") {
+TEST_CASE("a device that hangs holds back no more rows than the backlog may have, and then the ring is full") {
   RunSetup setup = OneDevice();
   setup.backlog_bytes_max = 100 * sizeof(Record);
-  Run run(setup);
-  run.Start();
-  run.PublishPlan({1}, 64);
-  run.plane.plans.EndStep();
+  StartedRun run(setup);
+  run.Begin({1}, 64);
   run.ObserveOnDevice();
   run.plane.plans.EndStep();
   for (int step = 0; step < 100; ++step) {
@@ -269,8 +247,7 @@ TEST_CASE("a device that hangs holds back no more rows than the backlog may have
 
 TEST_CASE("a full ring gives the ticket of the row that it refuses back to the device") {
   Run run(OneDevice());
-  run.PublishPlan({1}, 64);
-  run.plane.plans.EndStep();
+  run.Begin({1}, 64);
   for (int i = 0; i < 200; ++i) run.ObserveOnDevice();  // nobody drains yet
   run.plane.plans.EndStep();
   run.devices[0].FinishAll();
@@ -283,10 +260,8 @@ TEST_CASE("a full ring gives the ticket of the row that it refuses back to the d
 TEST_CASE(
     "a row that was asked for and is discarded, enqueued too late or for a step that is not collected is given "
     "back to the device") {
-  Run run(OneDevice());
-  run.Start();
-  run.PublishPlan({1, {1, 2, 1000000}});
-  run.plane.plans.EndStep();
+  StartedRun run(OneDevice());
+  run.Begin({1, {1, 2, 1000000}});
   const float value = 1;
   const TensorView view = device::OnDevice(DenseView(&value, DType::kFloat32, nullptr, 0));
   Record discarded, uncollected, late;
@@ -311,7 +286,7 @@ TEST_CASE("the agreement of two tensors on a device is the scalar that it would 
   Run run(OneDevice());
   run.devices[0].FinishAtOnce();
   run.Start();
-  Begin(run);
+  run.Begin();
   const std::vector<float> gradient = {1, -1, 2}, momentum = {1, 1, 3};
   const int64_t size = 3;
   const TensorView a = DenseView(gradient.data(), DType::kFloat32, &size, 1);
@@ -321,7 +296,7 @@ TEST_CASE("the agreement of two tensors on a device is the scalar that it would 
   run.plane.recorder.ObserveAgreement({0}, device::OnDevice(a), b);  // on two devices: unsupported
   run.Produced(1, 3);
   run.plane.plans.EndStep();
-  REQUIRE(WaitWritten(run, 2));
+  REQUIRE(run.WaitWritten(2));
   const std::vector<Record> records = run.sink->records();
   CHECK(records[0].values[0].f64 == records[1].values[0].f64);
   CHECK(records[1].ndim == 0);
@@ -331,11 +306,7 @@ TEST_CASE("the agreement of two tensors on a device is the scalar that it would 
 }
 
 TEST_CASE("two devices: a frame waits for both, each ticket goes to its own device") {
-  RunSetup setup;
-  setup.devices = 2;
-  Run run(setup);
-  run.Start();
-  Begin(run);
+  BegunRun run(RunSetup{.devices = 2});
   run.ObserveOnDevice(0, 0);
   run.ObserveOnDevice(1, 1);
   run.plane.plans.EndStep();
@@ -343,14 +314,12 @@ TEST_CASE("two devices: a frame waits for both, each ticket goes to its own devi
   REQUIRE(Eventually([&] { return run.devices[1].harvested() == 1; }));
   CHECK(run.sink->writes() == 0);
   run.devices[0].FinishAll();
-  REQUIRE(WaitWritten(run, 2));
+  REQUIRE(run.WaitWritten(2));
   CHECK(run.devices.asked_for() == 2);
 }
 
-TEST_CASE("why tensors cannot be measured is said once for each device and reason") {
-  Run run(OneDevice());
-  run.Start();
-  Begin(run);
+TEST_CASE("the reason why tensors cannot be measured is reported once for each device") {
+  BegunRun run;
   for (int i = 0; i < 3; ++i) run.ObserveOnDevice(0, 1);
   run.devices[0].Refuse(StatusCode::kUnavailable);
   for (int i = 0; i < 3; ++i) run.ObserveOnDevice(0, 0);
@@ -377,7 +346,7 @@ TEST_CASE("an engine that is prepared is there before the first tensor") {
   run.engine.Prepare({DeviceKind::kCpu, 0});
   CHECK(run.devices.asked_for() == 1);
   run.Start();
-  Begin(run);
+  run.Begin();
   run.devices[0].FinishAtOnce();
   run.ObserveOnDevice();
   run.Finish();
@@ -386,8 +355,7 @@ TEST_CASE("an engine that is prepared is there before the first tensor") {
 }
 
 TEST_CASE("steps with observers on several threads, a device that answers in any order, and swaps: every row counts") {
-  Run run(OneDevice(64));
-  run.Start();
+  StartedRun run(OneDevice(64));
   std::atomic<bool> done{false};
   std::thread device([&] {
     for (int turn = 0; !done.load(); ++turn) {

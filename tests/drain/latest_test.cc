@@ -8,8 +8,7 @@ TEST_CASE("the latest values are those of the running step where it has some, el
   Run run;
   run.drain.KeepLatest();
   run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 3});
-  run.plane.plans.EndStep();
+  run.Begin({1, {0, 1, 1000000}, 3});
   Show(run, 2, 20);
   Show(run, 0, 1);
   run.plane.plans.EndStep();
@@ -28,11 +27,9 @@ TEST_CASE("the latest values are those of the running step where it has some, el
   CHECK(run.drain.Latest(SiteKind::kExpAvg, kLong).empty());
 }
 
-TEST_CASE("asking for the latest values waits for the device, and for no longer than it is told") {
-  Run run(OneDevice());
-  run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 3});
-  run.plane.plans.EndStep();
+TEST_CASE("a call for the latest values waits for the device, and for no longer than its limit") {
+  StartedRun run(OneDevice());
+  run.Begin({1, {0, 1, 1000000}, 3});
   run.Observe(0);
   run.ObserveOnDevice(1);
   const std::vector<LatestValue> early = run.drain.Latest(SiteKind::kGradReduced, std::chrono::milliseconds(20));
@@ -50,10 +47,8 @@ TEST_CASE("asking for the latest values waits for the device, and for no longer 
 }
 
 TEST_CASE("frames that go to the sinks later do not bring older values back") {
-  Run run(OneDevice());
-  run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 3});
-  run.plane.plans.EndStep();
+  StartedRun run(OneDevice());
+  run.Begin({1, {0, 1, 1000000}, 3});
   Show(run, 0, 1);
   run.ObserveOnDevice(1);
   run.plane.plans.EndStep();

@@ -104,7 +104,7 @@ TEST_CASE("dtype and shape are those of the calls if they agree, each for itself
   CHECK((!of_shapes.mixed_dtype() && of_shapes.mixed_shape()));
 }
 
-TEST_CASE("an empty tensor among the calls is remembered, by which alarms tell where a NaN comes from") {
+TEST_CASE("an empty tensor among the calls is remembered, by which alarms name the origin of a NaN") {
   Record empty = Call({Real(Stat::kMin, kNan)});
   SetShape(&empty, {0});
   const Record full = Call({Real(Stat::kMin, 1)});
@@ -173,7 +173,7 @@ TEST_CASE("of a gradient that comes again in a step the last record counts, at t
   CHECK_FALSE(records[0].missing());
 }
 
-TEST_CASE("in the file a joined row prints nan where its calls differ or have nothing to tell") {
+TEST_CASE("in the file a joined row prints nan where its calls differ or have no value") {
   RecordLayout layout = kLayout;
   layout.stats = {Stat::kMax, Stat::kStd, Stat::kShape, Stat::kDtype};
   Record flag = Call({Integer(Stat::kMax, 1), Real(Stat::kStd, 0.5)});
@@ -191,10 +191,8 @@ TEST_CASE("in the file a joined row prints nan where its calls differ or have no
 // --- on their way through the drain; Run settles the ledger against the rows that the sink has ---
 
 TEST_CASE("sinks and the ledger see one row for the calls of a step, and one for each step") {
-  Run run;
-  run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 2, SiteKind::kCommunication});
-  run.plane.plans.EndStep();
+  StartedRun run;
+  run.Begin({1, {0, 1, 1000000}, 2, SiteKind::kCommunication});
   for (int step = 0; step < 3; ++step) {
     Show(run, 0, 3);
     Show(run, 1, 1);
@@ -212,10 +210,8 @@ TEST_CASE("sinks and the ledger see one row for the calls of a step, and one for
 }
 
 TEST_CASE("calls are joined when their numbers have come from the device, and those that never come are dropped") {
-  Run run(OneDevice());
-  run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 1, SiteKind::kCommunication});
-  run.plane.plans.EndStep();
+  StartedRun run(OneDevice());
+  run.Begin({1, {0, 1, 1000000}, 1, SiteKind::kCommunication});
   run.ObserveOnDevice();
   Show(run, 0, 5);
   run.ObserveOnDevice();
@@ -241,10 +237,8 @@ TEST_CASE("calls are joined when their numbers have come from the device, and th
 }
 
 TEST_CASE("the latest values of an operator are the joined ones, those of the running step so far") {
-  Run run(OneDevice());
-  run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 1, SiteKind::kCommunication});
-  run.plane.plans.EndStep();
+  StartedRun run(OneDevice());
+  run.Begin({1, {0, 1, 1000000}, 1, SiteKind::kCommunication});
   Show(run, 0, 3);
   Show(run, 0, 4);
   const auto latest = [&](std::chrono::milliseconds timeout = kLong) {

@@ -62,7 +62,7 @@ class Job {
     run.plane.plans.Close();
   }
 
-  // Nothing but the rounds may fail.
+  // Only the rounds may fail.
   void Round(bool last_call = false) {
     memory_failure.kind = then_;
     run.drain.Round(true, last_call);
@@ -103,7 +103,7 @@ void CheckAccounts(Job* job) {
   REQUIRE(job->run.drained.size() == 2);
   for (const auto& [plan, drained] : job->run.drained) {
     CHECK(drained.ledger.balanced());
-    // What was lost before it could be merged counts record by record.
+    // Records that are lost before they could be merged count one by one.
     CHECK(drained.ledger.produced >= kRowsOfPlan);
     CHECK(drained.ledger.produced <= kSteps * 11);
     written += drained.ledger.written;

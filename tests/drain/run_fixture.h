@@ -1,4 +1,4 @@
-// A data plane and a drain without the control plane: plans by hand, records by hand, sinks that do as they are told.
+// A data plane and a drain without the control plane: plans by hand, records by hand, sinks that follow a script.
 // Every run ends with the account of every plan, which must be exact.
 #pragma once
 
@@ -30,7 +30,7 @@ namespace stepwatch::drain {
 
 using testing::Eventually;
 
-// A sink that remembers what it took, and does in Write what the test says.
+// A sink that keeps the records it took, and follows the script of the test in Write.
 class ScriptedSink final : public Sink {
  public:
   // Gets the records of the frame that were not taken yet; returns how many of them to take, and with what status.
@@ -203,6 +203,15 @@ class Run {
     plane.plans.Reclaim();
   }
   void PublishPlan(const PlanSpec& spec, size_t ring_records = 1024) { Put(MakePending(spec, ring_records)); }
+  // The plan begins with the step that comes next.
+  void Begin(const PlanSpec& spec = {1, {0, 1, 1000000}, 8}, size_t ring_records = 1024) {
+    PublishPlan(spec, ring_records);
+    plane.plans.EndStep();
+    REQUIRE(plane.plans.plan_id() == spec.id);
+  }
+  bool WaitWritten(size_t records) const {
+    return Eventually([&] { return sink->records().size() >= records; });
+  }
   void PublishStop() { Put(std::make_unique<step::PendingPlan>()); }
 
   // Produces one record, if the step is collected. Safe from several threads.
@@ -228,7 +237,7 @@ class Run {
     plane.plans.EndStep();
   }
 
-  // Takes what the drain has told so far.
+  // Takes the entries that the drain has posted so far.
   void Collect() {
     for (BoardEntry& entry : board.Take()) {
       if (const auto* began = std::get_if<PlanBegan>(&entry)) begun.push_back(*began);
@@ -327,6 +336,29 @@ class Run {
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kInf = std::numeric_limits<double>::infinity();
 inline constexpr std::chrono::seconds kLong{10};  // for what comes at once when all is well
+
+// A run whose drain has started.
+struct StartedRun : Run {
+  template <class... Setup>
+  explicit StartedRun(const Setup&... setup) : Run(setup...) {
+    Start();
+  }
+};
+
+// Hooks that only keep what the last swap asked for.
+class RecordingHooks final : public HookTable {
+ public:
+  void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override {
+    ++swaps;
+    plan = layout == nullptr ? 0 : layout->plan_id;
+    stacks = requests.stacks;
+    communication = requests.communication;
+  }
+  int swaps = 0;
+  PlanId plan = 0;
+  bool stacks = false;
+  bool communication = false;
+};
 
 inline RunSetup OneDevice(size_t results_max = 16384) {
   RunSetup setup;

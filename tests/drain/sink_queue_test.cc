@@ -15,7 +15,7 @@ std::shared_ptr<const AssembledFrame> FrameOf(int64_t step, size_t records) {
   return frame;
 }
 
-// The queue with a clock that only moves when told.
+// The queue with a clock that only the test moves.
 struct Queue {
   std::shared_ptr<ScriptedSink> sink = std::make_shared<ScriptedSink>();
   SinkQueue queue;
@@ -85,7 +85,7 @@ TEST_CASE("after a failure a queue waits, longer each time, at most a second") {
   CHECK(*each.queue.retry_at() - each.now == milliseconds(50));
 }
 
-TEST_CASE("a queue beyond its limit discards its oldest frames, and tells a sink only about those that it has seen") {
+TEST_CASE("a queue beyond its limit discards its oldest frames, and reports to a sink only those that it has seen") {
   Queue each(10);
   each.sink->SetScript(Refuse);
   each.Add(1, 4);

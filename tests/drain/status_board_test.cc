@@ -41,7 +41,7 @@ TEST_CASE("a loop that hangs is woken once and finds what happened first, with a
   CHECK(board.Take().size() == 1);
 }
 
-TEST_CASE("alarms without an entry never take the place of what a plan has to say") {
+TEST_CASE("alarms without an entry never take the place of the entries of a plan") {
   StatusBoard board([] {});
   for (int step = 0; step < 1000; ++step) board.Post(AlarmsOf(step, 1));
   board.Post(PlanBegan{7, 1});
@@ -52,7 +52,7 @@ TEST_CASE("alarms without an entry never take the place of what a plan has to sa
   CHECK(std::holds_alternative<PlanDrained>(entries.back()));
 }
 
-TEST_CASE("a sink that fails and recovers all the time is told with its newest state") {
+TEST_CASE("a sink that fails and recovers all the time is reported with its newest state") {
   StatusBoard board([] {});
   for (int i = 0; i < 10000; ++i) {
     board.Post(SinkFailed{Status(StatusCode::kExhausted, "full " + std::to_string(i))});

@@ -78,7 +78,7 @@ TEST_CASE("rows of all lengths come whole out of a file of many blocks") {
   CHECK(result.lines.back() == 30000);
 }
 
-TEST_CASE("what is no readable file says so") {
+TEST_CASE("a path without a readable file is an error") {
   TemporaryDirectory base;
   CHECK(CsvReader::Open(base / "missing.csv").status().code() == StatusCode::kNotFound);
   CHECK(CsvReader::Open(base.path()).status().code() == StatusCode::kInvalid);

@@ -170,7 +170,7 @@ TEST_CASE("the mapping replaces parts of names, in its order") {
         RowTexts{".input", "a.1.2.b", "seq.0", "x.input_0", "x.output@1"});
 }
 
-TEST_CASE("rows that are there already are left out, counted and said") {
+TEST_CASE("rows that are there already are left out, counted and noted") {
   Runs runs;
   const std::string path =
       Put(runs.base.path(), "zero/other_0-4_p2.csv", "vpp_stage,name,step,norm\n0,a.1.2.b,0,9.0\n0,a.1.2.b,2,9.0\n");
@@ -178,8 +178,8 @@ TEST_CASE("rows that are there already are left out, counted and said") {
   REQUIRE(done.ok());
   CHECK(runs.Ask("SELECT norm FROM trend_data WHERE metric_id = 3") == RowTexts{"1.0", "9.0"});
   const std::string notes = done.value().notes.at(0) + done.value().notes.at(1);
-  CHECK(Contains(notes, "1 rows were left out"));
-  CHECK(Contains(notes, path + ", line 2"));
+  CHECK(Has(notes, "1 rows were left out"));
+  CHECK(Has(notes, path + ", line 2"));
 }
 
 TEST_CASE("an older database stays until the new one is whole") {
@@ -199,10 +199,10 @@ TEST_CASE("a database whose journal shows that it is in use is not replaced") {
   Put(runs.base.path(), "db/monitor_data.trend.db-wal", "frames");
   const Status refused = CsvToDatabase(runs.options).status();
   CHECK(refused.code() == StatusCode::kUnavailable);
-  CHECK(Contains(refused.message(), "monitor_data.trend.db-wal"));
+  CHECK(Has(refused.message(), "monitor_data.trend.db-wal"));
 }
 
-TEST_CASE("nothing to import is told apart from what cannot be imported") {
+TEST_CASE("an import without rows has another code than an import that cannot be done") {
   Runs runs;
   CsvToDatabaseOptions options = runs.options;
   options.directories = {};

@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-constexpr const char* kHeader = "vpp_stage,name,step,norm\n";
+const std::string kHeader = "vpp_stage,name,step,norm\n";
 
 std::vector<sinks::SummaryEvent> Events(const std::vector<MetricFileEntry>& entries) {
   ScalarSeries series;
@@ -69,7 +69,7 @@ TEST_CASE("rows of communication operators become events, one for each side and 
 
 TEST_CASE("files of overlapping steps, as after an edit in mid-range, are merged by step") {
   TemporaryDirectory base;
-  const std::string first = Put(base.path(), "a.csv", kHeader + std::string("0,w,0,1\n0,w,2,3\n"));
+  const std::string first = Put(base.path(), "a.csv", kHeader + "0,w,0,1\n0,w,2,3\n");
   const std::string second = Put(base.path(), "b.csv", "vpp_stage,name,step,max\n0,w,1,2\n0,w,3,4\n");
   const auto events = Events({{{"grad_reduced", 0, 4}, first, 0}, {{"grad_reduced", 0, 4}, second, 0}});
   REQUIRE(events.size() == 4);
@@ -103,9 +103,9 @@ struct Run {
 
 TEST_CASE("each rank and kind has its directory, kinds without rows have none") {
   Run run;
-  run.Add("grad_reduced_0-0.csv", kHeader + std::string("0,w,0,1\n"));
-  run.Add("grad_reduced_1-1.csv", kHeader + std::string("0,w,1,1\n"));
-  run.Add("other_0-0.csv", kHeader + std::string("0,w,0,1\n"));
+  run.Add("grad_reduced_0-0.csv", kHeader + "0,w,0,1\n");
+  run.Add("grad_reduced_1-1.csv", kHeader + "0,w,1,1\n");
+  run.Add("other_0-0.csv", kHeader + "0,w,0,1\n");
   run.Add("param_origin_0-0.csv", kHeader);
   run.Add("attention_hook_0-0.csv", "vpp_stage,name,step,micro_step,entropy,softmax_max\n0,att.attention,0,0,1,2\n",
           "Dec03_21-34-41-rank3-bbbbbbbb");
@@ -120,9 +120,9 @@ TEST_CASE("each rank and kind has its directory, kinds without rows have none") 
 
 TEST_CASE("chosen kinds and times are all that is converted") {
   Run run;
-  run.Add("grad_reduced_0-0.csv", kHeader + std::string("0,w,0,1\n"));
-  run.Add("param_origin_0-0.csv", kHeader + std::string("0,w,0,1\n"));
-  run.Add("param_origin_0-0.csv", kHeader + std::string("0,w,0,1\n"), "Dec04_21-34-41-rank1-bbbbbbbb");
+  run.Add("grad_reduced_0-0.csv", kHeader + "0,w,0,1\n");
+  run.Add("param_origin_0-0.csv", kHeader + "0,w,0,1\n");
+  run.Add("param_origin_0-0.csv", kHeader + "0,w,0,1\n", "Dec04_21-34-41-rank1-bbbbbbbb");
   run.options.data_type_list = {"param_origin"};
   run.options.range = {"Dec03_00-00-00", "Dec03_23-59-59"};
   REQUIRE(CsvToTensorBoard(run.options).ok());
@@ -132,38 +132,38 @@ TEST_CASE("chosen kinds and times are all that is converted") {
 TEST_CASE("the same step of a tag twice is an error with both places, and leaves nothing") {
   const bool in_one_file = GENERATE(true, false);
   Run run;
-  const std::string first = run.Add("grad_reduced_0-4.csv", kHeader + std::string("0,w,0,1\n0,v,0,1\n"));
+  const std::string first = run.Add("grad_reduced_0-4.csv", kHeader + "0,w,0,1\n0,v,0,1\n");
   std::string second;
   if (in_one_file) {
-    run.Add("grad_reduced_0-4.csv", kHeader + std::string("0,w,0,1\n0,v,0,1\n0,w,0,2\n"));
+    run.Add("grad_reduced_0-4.csv", kHeader + "0,w,0,1\n0,v,0,1\n0,w,0,2\n");
   } else {
-    second = run.Add("grad_reduced_0-4_p2.csv", kHeader + std::string("0,w,0,2\n"));
+    second = run.Add("grad_reduced_0-4_p2.csv", kHeader + "0,w,0,2\n");
   }
-  run.Add("param_origin_0-4.csv", kHeader + std::string("0,w,0,1\n"));
+  run.Add("param_origin_0-4.csv", kHeader + "0,w,0,1\n");
   const Result<Conversion> done = CsvToTensorBoard(run.options);
   CHECK(done.status().code() == StatusCode::kInvalid);
-  CHECK(Contains(done.status().message(),
-                 (in_one_file ? first + ", line 4" : second + ", line 2") + ": vp0:w has step 0 twice"));
-  CHECK(Contains(done.status().message(), "first in " + first + ", line 2"));
+  CHECK(Has(done.status().message(),
+            (in_one_file ? first + ", line 4" : second + ", line 2") + ": vp0:w has step 0 twice"));
+  CHECK(Has(done.status().message(), "first in " + first + ", line 2"));
   CHECK(!std::filesystem::exists(run.options.output_dirpath));
 }
 
 TEST_CASE("a row outside the steps of its file is an error with its place") {
   Run run;
-  const std::string path = run.Add("grad_reduced_0-4.csv", kHeader + std::string("0,w,5,1\n"));
-  CHECK(Contains(CsvToTensorBoard(run.options).status().message(),
-                 path + ", line 2: step 5 is outside the steps of the file, 0 to 4"));
+  const std::string path = run.Add("grad_reduced_0-4.csv", kHeader + "0,w,5,1\n");
+  CHECK(Has(CsvToTensorBoard(run.options).status().message(),
+            path + ", line 2: step 5 is outside the steps of the file, 0 to 4"));
 }
 
 TEST_CASE("an older result stays until the new one is whole, then goes, and other files stay") {
   Run run;
-  run.Add("grad_reduced_0-4.csv", kHeader + std::string("0,w,0,1\n0,w,0,1\n"));
+  run.Add("grad_reduced_0-4.csv", kHeader + "0,w,0,1\n0,w,0,1\n");
   Put(run.options.output_dirpath, "rank0/grad_reduced/events.out.tfevents.1.old.1", "old");
   Put(run.options.output_dirpath, "rank0/actv/events.out.tfevents.1.old.1", "old");
   const auto before = ReadTree(run.options.output_dirpath);
   CHECK(!CsvToTensorBoard(run.options).ok());
   CHECK(ReadTree(run.options.output_dirpath) == before);
-  run.Add("grad_reduced_0-4.csv", kHeader + std::string("0,w,0,1\n"));
+  run.Add("grad_reduced_0-4.csv", kHeader + "0,w,0,1\n");
   REQUIRE(CsvToTensorBoard(run.options).ok());
   CHECK(run.Places() == std::vector<std::string>{"rank0/actv", "rank0/grad_reduced"});
   CHECK(ReadTree(run.options.output_dirpath).count("rank0/grad_reduced/events.out.tfevents.1.old.1") == 0);
@@ -179,11 +179,11 @@ TEST_CASE("a stopped conversion leaves nothing") {
   CHECK(!std::filesystem::exists(run.options.output_dirpath));
 }
 
-TEST_CASE("options that are not usable say what would be") {
+TEST_CASE("options that are not usable are refused with the usable ones") {
   Run run;
-  run.Add("grad_reduced_0-0.csv", kHeader + std::string("0,w,0,1\n"));
+  run.Add("grad_reduced_0-0.csv", kHeader + "0,w,0,1\n");
   run.options.data_type_list = {"grad"};
-  CHECK(Contains(CsvToTensorBoard(run.options).status().message(), "data type(grad) is not supported"));
+  CHECK(Has(CsvToTensorBoard(run.options).status().message(), "data type(grad) is not supported"));
   run.options.data_type_list = {};
   for (int process_num : {0, -1, 129}) {
     run.options.process_num = process_num;
@@ -191,21 +191,21 @@ TEST_CASE("options that are not usable say what would be") {
   }
   run.options.process_num = 1;
   run.options.range = {"Jan01_00-00-00", "Jan02_00-00-00"};
-  CHECK(Contains(CsvToTensorBoard(run.options).status().message(), "no run directories"));
+  CHECK(Has(CsvToTensorBoard(run.options).status().message(), "no run directories"));
   run.options.range = {};
   run.options.data_type_list = {"exp_avg"};
-  CHECK(Contains(CsvToTensorBoard(run.options).status().message(), "no files of these kinds"));
+  CHECK(Has(CsvToTensorBoard(run.options).status().message(), "no files of these kinds"));
 }
 
 TEST_CASE("without an output directory the result lies beside the runs, under the time") {
   Run run;
-  run.Add("grad_reduced_0-0.csv", kHeader + std::string("0,w,0,1\n"));
+  run.Add("grad_reduced_0-0.csv", kHeader + "0,w,0,1\n");
   run.options.output_dirpath.clear();
   const Result<Conversion> done = CsvToTensorBoard(run.options);
   REQUIRE(done.ok());
   CHECK(std::filesystem::exists(done.value().output + "/rank0/grad_reduced"));
-  CHECK(Contains(done.value().output, run.options.monitor_path + "/"));
-  CHECK(Contains(done.value().output, "-csv2tensorboard_by_step"));
+  CHECK(Has(done.value().output, run.options.monitor_path + "/"));
+  CHECK(Has(done.value().output, "-csv2tensorboard_by_step"));
 }
 
 }  // namespace

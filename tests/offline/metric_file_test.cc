@@ -88,9 +88,9 @@ TEST_CASE("malformed rows are skipped, counted, and the first is named") {
   CHECK(!Next(&file, &row));
   CHECK(file.rows() == 2);
   CHECK(file.rows_skipped() == 5);
-  CHECK(Contains(file.Note(), "5 malformed rows"));
-  CHECK(Contains(file.Note(), "line 2: vpp_stage \"all_reduce\" is not a number"));
-  CHECK(Contains(file.Note(), "ends in the middle of line 9"));
+  CHECK(Has(file.Note(), "5 malformed rows"));
+  CHECK(Has(file.Note(), "line 2: vpp_stage \"all_reduce\" is not a number"));
+  CHECK(Has(file.Note(), "ends in the middle of line 9"));
 }
 
 TEST_CASE("a file without our columns is refused, an empty one has no rows") {
@@ -98,13 +98,13 @@ TEST_CASE("a file without our columns is refused, an empty one has no rows") {
   const std::vector<std::string> all;
   const auto refused = MetricFile::Open(Put(base.path(), "a.csv", "module_name,stack_info\n"), all);
   CHECK(refused.status().code() == StatusCode::kInvalid);
-  CHECK(Contains(refused.status().message(), "vpp_stage"));
+  CHECK(Has(refused.status().message(), "vpp_stage"));
   MetricFile empty = OpenText(base, "");
   MetricRow row;
   CHECK(!Next(&empty, &row));
 }
 
-TEST_CASE("names of metric files tell kind and steps") {
+TEST_CASE("names of metric files hold kind and steps") {
   const std::vector<std::string>& kinds = MainKinds();
   const auto parsed = ParseMetricFileName("actv_grad_10-19.csv", kinds);
   REQUIRE(parsed);
@@ -119,7 +119,7 @@ TEST_CASE("names of metric files tell kind and steps") {
     CHECK(!ParseMetricFileName(name, kinds));
 }
 
-TEST_CASE("files are listed by their first step, parts without a header are said") {
+TEST_CASE("files are listed by their first step, parts without a header are noted") {
   TemporaryDirectory base;
   for (const char* name : {"actv_10-19.csv", "actv_0-9_p2.csv", "actv_0-9.csv", "actv_0-9_part_0.csv", "other.txt",
                            "actv_10-19_s10.csv", "actv_10-19_s9.csv"})

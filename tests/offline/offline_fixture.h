@@ -1,4 +1,4 @@
-// What the tests of the offline tools share: runs on disk.
+// Runs on disk, for the tests of the offline tools.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,14 @@
 #include <map>
 #include <string>
 
+#include "tests/has.h"
 #include "tests/sinks/sink_fixture.h"
 
 namespace stepwatch::offline::test {
 
 using sinks::test::Contents;
 using sinks::test::TemporaryDirectory;
+using testing::Has;
 
 // Writes `text` to directory/name, directories included; returns the path.
 inline std::string Put(const std::string& directory, const std::string& name, const std::string& text) {
@@ -30,10 +32,6 @@ inline std::map<std::string, std::string> ReadTree(const std::string& directory)
     if (entry.is_regular_file())
       files[std::filesystem::relative(entry.path(), directory).string()] = Contents(entry.path().string());
   return files;
-}
-
-inline bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 constexpr const char* kRank0 = "Dec03_21-34-40-rank0-aaaaaaaa";

@@ -161,7 +161,7 @@ TEST_CASE("what only looks like a run is named and stays") {
                                                   {"rank3", "has no manifest.json of Stepwatch"}});
 }
 
-// What stat says of some names, as if another file system were mounted there.
+// Results of stat for some names, as if another file system were mounted there.
 struct Mounted final : base::FileSystemWrapper {
   explicit Mounted(std::string name) : mounted(std::move(name)) {}
   int StatAt(int directory, const char* name, struct stat* about) override {

@@ -82,7 +82,7 @@ TEST_CASE("times that are none are refused") {
   for (const char* text : {"Decc1_00-00-00", "Dec32_00-00-00", "Feb30_00-00-00", "Dec01_24-00-00", "2026-12-01", "x"}) {
     const auto refused = FindRunDirectories(base.path(), {text, ""}, &notes);
     CHECK(refused.status().code() == StatusCode::kInvalid);
-    CHECK(Contains(refused.status().message(), "Dec03_21-34-40"));
+    CHECK(Has(refused.status().message(), "Dec03_21-34-40"));
   }
   CHECK(FindRunDirectories(base / "missing", {}, &notes).status().code() == StatusCode::kNotFound);
 }
@@ -98,8 +98,8 @@ TEST_CASE("of several runs of a rank the last is taken, and the others are named
   const Found found = Find(base);
   CHECK(found.names == std::map<int, std::string>{{0, name_of(2)}});
   REQUIRE(found.notes.size() == 1);
-  CHECK(Contains(found.notes[0], "using the last, " + name_of(2)));
-  CHECK(Contains(found.notes[0], "leaving out " + name_of(300) + ", " + name_of(100)));
+  CHECK(Has(found.notes[0], "using the last, " + name_of(2)));
+  CHECK(Has(found.notes[0], "leaving out " + name_of(300) + ", " + name_of(100)));
 }
 
 TEST_CASE("the manifest knows the year that the name does not") {
@@ -111,7 +111,7 @@ TEST_CASE("the manifest knows the year that the name does not") {
   CHECK(Find(base).names.at(0) == "Jan03_21-34-40-rank0-bbbbbbbb");
 }
 
-TEST_CASE("directories of ranks that come from different runs are said to") {
+TEST_CASE("directories of ranks that come from different runs are noted") {
   TemporaryDirectory base;
   Put(base.path(), "Dec03_21-34-40-rank0-aaaaaaaa/manifest.json", R"({"run_id": "aa"})");
   Put(base.path(), "Dec03_21-34-41-rank1-aaaaaaaa/manifest.json", R"({"run_id": "aa"})");
@@ -120,7 +120,7 @@ TEST_CASE("directories of ranks that come from different runs are said to") {
   const Found found = Find(base);
   CHECK(found.names.size() == 3);
   REQUIRE(found.notes.size() == 1);
-  CHECK(Contains(found.notes[0], "rank0-aaaaaaaa and Dec03_21-34-41-rank2-bbbbbbbb"));
+  CHECK(Has(found.notes[0], "rank0-aaaaaaaa and Dec03_21-34-41-rank2-bbbbbbbb"));
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_CASE("two files with one key lose nothing") {
   CHECK(written.at("k_rank1").at("message") == "one");
 }
 
-TEST_CASE("what cannot be sorted says where and why, and writes nothing") {
+TEST_CASE("a file that cannot be sorted gives its place and reason, and no output") {
   Alarms alarms;
   const auto refused = [&alarms] { return SortAnomalies(alarms.options).status(); };
   alarms.options.topk = 0;
@@ -125,12 +125,12 @@ TEST_CASE("what cannot be sorted says where and why, and writes nothing") {
   CHECK(refused().code() == StatusCode::kNotFound);
   alarms.options.out_path.clear();
   const std::string path = Put(alarms.options.data_path, "rank1/anomaly.json", "{\"k\": {\"step\": 1");
-  CHECK(Contains(refused().message(), path));
+  CHECK(Has(refused().message(), path));
   Put(alarms.options.data_path, "rank1/anomaly.json", "{\"k\": {\"step\": \"1\", \"tag_name\": \"t\"}}");
-  CHECK(Contains(refused().message(), path + ": \"k\" is not an alarm"));
+  CHECK(Has(refused().message(), path + ": \"k\" is not an alarm"));
   CHECK(!std::filesystem::exists(alarms.options.data_path + "/anomaly_analyse.json"));
   alarms.options.data_path = alarms.base.path();
-  CHECK(Contains(refused().message(), "anomaly_detected exists; use that directory"));
+  CHECK(Has(refused().message(), "anomaly_detected exists; use that directory"));
   alarms.options.out_path = alarms.base.path();
   alarms.options.data_path = alarms.base / "missing";
   CHECK(refused().code() == StatusCode::kNotFound);
@@ -144,7 +144,7 @@ TEST_CASE("a directory without files of alarms is not the one that was meant") {
   Put(alarms.options.data_path, "config.json", "{}");
   const Status refused = SortAnomalies(alarms.options).status();
   CHECK(refused.code() == StatusCode::kNotFound);
-  CHECK(Contains(refused.message(), "no rank*/anomaly.json in " + alarms.options.data_path));
+  CHECK(Has(refused.message(), "no rank*/anomaly.json in " + alarms.options.data_path));
   CHECK(!std::filesystem::exists(alarms.options.data_path + "/anomaly_analyse.json"));
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("alarms are read from regular files, without waiting for anything else
   }
   const Status refused = SortAnomalies(alarms.options).status();
   CHECK(refused.code() == StatusCode::kInvalid);
-  CHECK(Contains(refused.message(), "only a regular file is accepted"));
+  CHECK(Has(refused.message(), "only a regular file is accepted"));
 }
 
 TEST_CASE("an empty file is one without alarms") {

@@ -40,7 +40,7 @@ TEST_CASE("an error or an exception of one task fails the whole call, and no fur
   CHECK(runs == 0);
 }
 
-TEST_CASE("a progress function that says no stops tasks that ask") {
+TEST_CASE("a progress function that returns false stops tasks that call it") {
   const std::vector<Task> tasks(2, [](WorkState* state) {
     while (state->Advance(1)) {
     }

@@ -1,4 +1,4 @@
-// Which windows a job has done, from the histories of its starts.
+// The windows that a job has done, from the histories of its starts.
 #include "src/output/applied_configs.h"
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 const std::string kA = base::Sha256Hex("A"), kB = base::Sha256Hex("B"), kAOff = base::Sha256Hex("A off");
 
-struct Told {
+struct Line {
   std::string outcome;
   std::string sha256 = kA;
   int64_t step = 5;
@@ -26,18 +26,18 @@ struct Told {
 
 // A directory with the histories of several starts, one after the other.
 struct Starts {
-  void Add(const std::vector<Told>& lines) {
+  void Add(const std::vector<Line>& lines) {
     std::vector<HistoryEntry> entries;
-    for (const Told& told : lines) {
+    for (const Line& line : lines) {
       HistoryEntry entry;
       entry.line.time = UtcText(1'700'000'000'000'000'000 + ++time_ * 1'000'000);
       entry.line.run_id = "run" + std::to_string(starts_);
-      entry.line.job_id = told.job_id;
-      entry.line.config_path = told.config_path;
-      entry.line.outcome = told.outcome;
-      entry.line.sha256 = told.sha256;
-      entry.line.step = told.step;
-      entry.line.is_volatile = told.is_volatile;
+      entry.line.job_id = line.job_id;
+      entry.line.config_path = line.config_path;
+      entry.line.outcome = line.outcome;
+      entry.line.sha256 = line.sha256;
+      entry.line.step = line.step;
+      entry.line.is_volatile = line.is_volatile;
       entries.push_back(entry);
     }
     // The names are in another order than the times.
@@ -83,7 +83,7 @@ TEST_CASE("a text that came into the file after another one is new") {
   CHECK_FALSE(written.IsDone());
 }
 
-TEST_CASE("what was given while the file held something else changes nothing") {
+TEST_CASE("a window that was given while the file held another text changes nothing") {
   Starts starts;
   starts.Add({{"applied"}, {"finished"}, {"applied", kB, 20, true}, {"finished", kB, 21, true}});
   CHECK(starts.IsDone());
@@ -100,7 +100,7 @@ TEST_CASE("other jobs and other files are not this one") {
   CHECK(starts.IsDone());
 }
 
-TEST_CASE("a history that cannot be read leaves it open what was done, unless another says that it was") {
+TEST_CASE("a history that cannot be read makes it unknown whether a window is done, unless another has its end") {
   Starts starts;
   std::filesystem::create_directory(starts.directory / "broken");
   testing::WriteInPlace(starts.directory / "broken/stepwatch_history.jsonl", "no line of a history\n");

@@ -24,7 +24,7 @@ using testing::TemporaryDirectory;
 constexpr char kConfigPath[] = "/job/config.json";
 const std::string kFirstText = "{\"a\": 1}", kSecondText = "{\"a\": 2}";
 
-HistoryEntry ToldEntry(const std::string& outcome, const std::string& text, int second) {
+HistoryEntry EntryOf(const std::string& outcome, const std::string& text, int second) {
   HistoryEntry entry;
   entry.line.time = UtcText(1'700'000'000'000'000'000 + second * int64_t{1'000'000'000});
   entry.line.run_id = "run";
@@ -40,8 +40,8 @@ HistoryEntry ToldEntry(const std::string& outcome, const std::string& text, int 
 // A run of ours in an output base, with two configs, the second of which is done.
 struct SharedBase {
   SharedBase() {
-    REQUIRE(AppendHistory(run, {ToldEntry("applied", kFirstText, 1), ToldEntry("applied", kSecondText, 2),
-                                ToldEntry("finished", kSecondText, 3)})
+    REQUIRE(AppendHistory(run, {EntryOf("applied", kFirstText, 1), EntryOf("applied", kSecondText, 2),
+                                EntryOf("finished", kSecondText, 3)})
                 .ok());
   }
   void CheckThatOursAreFound() const {
@@ -73,12 +73,12 @@ size_t PeakSinceLastCall() {
   return kilobytes << 10;
 }
 
-// The memory that sanitizers add says nothing of ours.
+// Sanitizers add memory of their own.
 void CheckPeak(size_t before, size_t more_max) {
   if (!testing::kIsSanitized) CHECK(PeakSinceLastCall() - before < more_max);
 }
 
-TEST_CASE("what somebody puts beside our runs neither holds nor misleads whoever looks for ours") {
+TEST_CASE("entries that somebody puts beside our runs neither hold nor mislead a search for ours") {
   const SharedBase place;
   // In a run's directory, or in the place of the base's own history.
   for (const char* in : {"/Nov_theirs", ""}) {
@@ -91,7 +91,7 @@ TEST_CASE("what somebody puts beside our runs neither holds nor misleads whoever
       if (kind == "link to ours") std::filesystem::create_symlink(place.history, theirs);
       if (kind == "directory") std::filesystem::create_directory(theirs);
       if (kind == "file of another user") {
-        testing::WriteInPlace(theirs, HistoryText(ToldEntry("applied", "{\"evil\": 1}", 9).line));
+        testing::WriteInPlace(theirs, HistoryText(EntryOf("applied", "{\"evil\": 1}", 9).line));
         if (::chown(theirs.c_str(), 34567, 34567) != 0) {
           std::filesystem::remove(theirs);
           continue;
@@ -123,18 +123,18 @@ TEST_CASE("a config that is kept is read from a regular file of ours alone") {
   CHECK_FALSE(KeptConfig(place.run, base::Sha256Hex(kFirstText), ::geteuid()).ok());
 }
 
-TEST_CASE("a history that was replaced by a FIFO is not written to, and does not hold whoever writes") {
+TEST_CASE("a history that was replaced by a FIFO is not written to, and does not hold the writer") {
   const SharedBase place;
   std::filesystem::remove(place.history);
   REQUIRE(::mkfifo(place.history.c_str(), 0600) == 0);
-  CHECK_FALSE(AppendHistory(place.run, {ToldEntry("applied", kFirstText, 4)}).ok());
+  CHECK_FALSE(AppendHistory(place.run, {EntryOf("applied", kFirstText, 4)}).ok());
 }
 
 TEST_CASE("a line without an end costs the memory of a block, and the lines before and after it are read") {
   const SharedBase place;
   const size_t hole = size_t{300} << 20;
   REQUIRE(::truncate(place.history.c_str(), static_cast<off_t>(std::filesystem::file_size(place.history) + hole)) == 0);
-  REQUIRE(AppendHistory(place.run, {ToldEntry("not_begun", kSecondText, 5)}).ok());
+  REQUIRE(AppendHistory(place.run, {EntryOf("not_begun", kSecondText, 5)}).ok());
   (void)PeakSinceLastCall();
   const size_t before = PeakSinceLastCall();
   const auto found = FindHistories(place.run);
@@ -151,13 +151,13 @@ TEST_CASE("the last lines of a long history cost the memory of the lines that ar
   constexpr size_t kLines = testing::Rounds(size_t{100'000});
   const SharedBase place;
   {
-    HistoryLine line = ToldEntry("refused", kFirstText, 0).line;
+    HistoryLine line = EntryOf("refused", kFirstText, 0).line;
     line.message = std::string(900, 'm');
     const std::string text = HistoryText(line);
     std::ofstream file(place.history, std::ios::app);
     for (size_t i = 0; i < kLines; ++i) file << text;
   }
-  REQUIRE(AppendHistory(place.run, {ToldEntry("applied", kSecondText, 4), ToldEntry("finished", kSecondText, 5)}).ok());
+  REQUIRE(AppendHistory(place.run, {EntryOf("applied", kSecondText, 4), EntryOf("finished", kSecondText, 5)}).ok());
   (void)PeakSinceLastCall();
   const size_t before = PeakSinceLastCall();
   HistoryQuestion question = OwnHistory();
@@ -170,7 +170,7 @@ TEST_CASE("the last lines of a long history cost the memory of the lines that ar
   CHECK(found.value()[0].history.notes.empty());
   place.CheckThatOursAreFound();
   CheckPeak(before, size_t{40} << 20);
-  // Together they are longer than what is kept, and that is told.
+  // Together they are longer than the limit, and a note reports it.
   question = OwnHistory();
   const auto all = FindHistories(place.run, question);
   REQUIRE(all.ok());
@@ -179,7 +179,7 @@ TEST_CASE("the last lines of a long history cost the memory of the lines that ar
   CHECK(all.value()[0].history.notes[0].find("oldest lines are left out") != std::string::npos);
 }
 
-TEST_CASE("whoever reads the histories of others is told what is none, and reads the rest") {
+TEST_CASE("a reader of the histories of others gets a note for an entry that is none, and the rest") {
   const SharedBase place;
   std::filesystem::create_directory(place.directory / "Nov_pipe");
   REQUIRE(::mkfifo((place.directory / "Nov_pipe/stepwatch_history.jsonl").c_str(), 0600) == 0);

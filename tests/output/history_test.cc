@@ -85,7 +85,7 @@ TEST_CASE("a line of the history is one line of JSON that reads back") {
   CHECK_FALSE(read.value().lines[0].is_volatile);
 }
 
-TEST_CASE("a line says who has sent the bytes through the control socket, as far as that is known") {
+TEST_CASE("a line holds the sender of bytes that came through the control socket, as far as it is known") {
   for (const EditPeer& peer : {EditPeer{1000, 7, "/usr/bin/a \"b\"", -1}, EditPeer{0, -1, "", 3}}) {
     HistoryLine line = Applied(1);
     line.peer = peer;

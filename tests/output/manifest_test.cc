@@ -71,7 +71,7 @@ TEST_CASE("a manifest of a version before communication, features and stacks is 
   CHECK_FALSE(read.value().sites.heatmaps);
 }
 
-TEST_CASE("a manifest tells a plan's steps, its end and its ledger") {
+TEST_CASE("a manifest holds a plan's steps, its end and its ledger") {
   const auto json = nlohmann::json::parse(ManifestText(Example()));
   CHECK(json["rank"] == 3);
   REQUIRE(json["plans"].size() == 1);
@@ -117,7 +117,7 @@ TEST_CASE("every dtype keeps its name") {
   }
 }
 
-TEST_CASE("what is not a manifest is refused with a sentence") {
+TEST_CASE("a text that is no manifest is refused with a sentence") {
   for (const char* text :
        {"", "{", "[]", "7", "{}", R"({"sites": 1})", R"({"sites": {"modules": [], "parameters": [{}]}})",
         R"({"sites": {"modules": [{"name": 1}], "parameters": []}})",

@@ -9,27 +9,12 @@
 
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
+#include "tests/variable.h"
 
 namespace stepwatch::output {
 namespace {
 
-// Sets an environment variable for the life of the object.
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) {
-    if (const char* before = ::getenv(name)) before_ = before;
-    value == nullptr ? ::unsetenv(name) : ::setenv(name, value, 1);
-    ::tzset();
-  }
-  ~Environment() {
-    before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_);
-    ::tzset();
-  }
-
- private:
-  const char* const name_;
-  std::optional<std::string> before_;
-};
+using testing::Variable;
 
 TEST_CASE("run ids are 32 hex digits and never the same") {
   const std::string one = RandomRunId();
@@ -52,22 +37,22 @@ TEST_CASE("the short id is the head of a hex id, and a hash of any other") {
 }
 
 TEST_CASE("a run directory is named by local time, rank and short id, with English months") {
-  const Environment utc("TZ", "UTC0");
+  const Variable utc("TZ", "UTC0");
   CHECK(RunDirectoryName(1700594079, 0, "6170f1c3") == "Nov21_19-14-39-rank0-6170f1c3");
   CHECK(RunDirectoryName(0, 12345, "00000000") == "Jan01_00-00-00-rank12345-00000000");
   {
-    const Environment shanghai("TZ", "CST-8");
+    const Variable shanghai("TZ", "CST-8");
     CHECK(RunDirectoryName(1700594079, 7, "6170f1c3") == "Nov22_03-14-39-rank7-6170f1c3");
   }
 }
 
 TEST_CASE("the output base is what was configured, else the environment, else a directory here") {
-  const Environment set("MONITOR_OUTPUT_DIR", "/from/environment");
+  const Variable set("MONITOR_OUTPUT_DIR", "/from/environment");
   CHECK(OutputBase("/configured") == "/configured");
   CHECK(OutputBase("") == "/from/environment");
-  const Environment empty("MONITOR_OUTPUT_DIR", "");
+  const Variable empty("MONITOR_OUTPUT_DIR", "");
   CHECK(OutputBase("") == "./monitor_output");
-  const Environment unset("MONITOR_OUTPUT_DIR", nullptr);
+  ::unsetenv("MONITOR_OUTPUT_DIR");
   CHECK(OutputBase("") == "./monitor_output");
 }
 

@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/plan/plan.h"
-#include "tests/catch.h"
+#include "tests/plan/compiled.h"
 
 namespace stepwatch::plan {
 namespace {
@@ -31,12 +30,6 @@ Config Targets(std::vector<std::string> keys) {
   return config;
 }
 
-CompiledPlan Compile(const Config& config, const SiteIndex& index, PlanInputs inputs = {}) {
-  Result<CompiledPlan> compiled = CompilePlan(config, index, inputs);
-  REQUIRE(compiled.ok());
-  return std::move(compiled).value();
-}
-
 // "actv .input, actv .output, ..." in site order.
 std::string Sites(const Plan& plan) {
   std::string text;
@@ -57,47 +50,27 @@ std::string OnlyWarning(const Config& config, const SiteIndex& index) {
 }
 
 TEST_CASE("each switch brings its sites") {
-  Config config = Targets({"layers.1"});
-  SECTION("xy_distribution") {
-    config.xy_distribution = true;
-    CHECK(SitesOf(config) ==
-          "actv layers.1.input, actv layers.1.output, actv_grad layers.1.input, actv_grad layers.1.output");
-  }
-  SECTION("forward_only") {
-    config.xy_distribution = config.forward_only = true;
-    CHECK(SitesOf(config) == "actv layers.1.input, actv layers.1.output");
-  }
-  SECTION("backward_only") {
-    config.xy_distribution = config.backward_only = true;
-    CHECK(SitesOf(config) == "actv_grad layers.1.input, actv_grad layers.1.output");
-  }
-  SECTION("forward_only and backward_only") {
-    config.xy_distribution = config.forward_only = config.backward_only = true;
-    CHECK(SitesOf(config) == "");
-  }
-  SECTION("wg_distribution") {
-    config.wg_distribution = true;
-    CHECK(SitesOf(config) ==
-          "grad_unreduced layers.1.weight, grad_reduced layers.1.weight, "
-          "grad_unreduced layers.1.bias, grad_reduced layers.1.bias");
-  }
-  SECTION("param_distribution") {
-    config.param_distribution = true;
-    CHECK(SitesOf(config) ==
-          "param_origin layers.1.weight, param_updated layers.1.weight, "
-          "param_origin layers.1.bias, param_updated layers.1.bias");
-  }
-  SECTION("mv_distribution") {
-    config.mv_distribution = true;
-    CHECK(SitesOf(config) ==
-          "exp_avg layers.1.weight, exp_avg_sq layers.1.weight, exp_avg layers.1.bias, exp_avg_sq layers.1.bias");
-  }
-  SECTION("mg_direction") {
-    config.mg_direction = true;
-    CHECK(SitesOf(config) == "other layers.1.weight, other layers.1.bias");
-  }
-  SECTION("none") {
-    CHECK(SitesOf(config) == "");
+  const std::string forward = "actv layers.1.input, actv layers.1.output";
+  const std::string backward = "actv_grad layers.1.input, actv_grad layers.1.output";
+  const std::pair<std::vector<bool Config::*>, std::string> cases[] = {
+      {{}, ""},
+      {{&Config::xy_distribution}, forward + ", " + backward},
+      {{&Config::xy_distribution, &Config::forward_only}, forward},
+      {{&Config::xy_distribution, &Config::backward_only}, backward},
+      {{&Config::xy_distribution, &Config::forward_only, &Config::backward_only}, ""},
+      {{&Config::wg_distribution},
+       "grad_unreduced layers.1.weight, grad_reduced layers.1.weight, "
+       "grad_unreduced layers.1.bias, grad_reduced layers.1.bias"},
+      {{&Config::param_distribution},
+       "param_origin layers.1.weight, param_updated layers.1.weight, "
+       "param_origin layers.1.bias, param_updated layers.1.bias"},
+      {{&Config::mv_distribution},
+       "exp_avg layers.1.weight, exp_avg_sq layers.1.weight, exp_avg layers.1.bias, exp_avg_sq layers.1.bias"},
+      {{&Config::mg_direction}, "other layers.1.weight, other layers.1.bias"}};
+  for (const auto& [switches, sites] : cases) {
+    Config config = Targets({"layers.1"});
+    for (const auto each : switches) config.*each = true;
+    CHECK(SitesOf(config) == sites);
   }
 }
 
@@ -314,7 +287,7 @@ TEST_CASE("modules that cannot be hooked give no sites and one warning") {
   CHECK(Compile(config, index).warnings.empty());
 }
 
-TEST_CASE("a config that switches nothing on says so") {
+TEST_CASE("a config that switches nothing on gives a warning") {
   Config config = Targets({});
   CHECK(OnlyWarning(config, SmallModel()).find("collects nothing") != std::string::npos);
   config.ur_distribution = true;

@@ -1,12 +1,11 @@
-// What a config asks of a front end beside tensors of modules and parameters: L2 features, communication, stacks, heat
-// maps.
+// Requests of a config to a front end beside tensors of modules and parameters: L2 features, communication, stacks,
+// heat maps.
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "src/plan/plan.h"
-#include "tests/catch.h"
+#include "tests/plan/compiled.h"
 
 namespace stepwatch::plan {
 namespace {
@@ -50,9 +49,7 @@ Config Communication() {
 CompiledPlan CompileFor(const Config& config, const SiteIndex& index = Everything(), int rank = 0) {
   PlanInputs inputs;
   inputs.rank = rank;
-  Result<CompiledPlan> compiled = CompilePlan(config, index, inputs);
-  REQUIRE(compiled.ok());
-  return std::move(compiled).value();
+  return Compile(config, index, inputs);
 }
 
 // "attention_hook 0:layers.0.attn.attention, ..." in site order.
@@ -87,7 +84,7 @@ TEST_CASE("squashed names select features and are printed") {
   CHECK(SitesOf(CompileFor(config)) == "attention_hook 0:layers.0.attn.attention");
 }
 
-TEST_CASE("an empty list is every module for linear_hook and none for the others, which is worth a word") {
+TEST_CASE("an empty list is every module for linear_hook and none for the others, with a warning") {
   CHECK(CompileFor(Recording({{"linear_hook", {}}})).plan->layout.sites.size() == 5);
   CHECK(CompileFor(Recording({{"linear_hook", {}}})).warnings.empty());
   const CompiledPlan compiled = CompileFor(Recording({{"attention_hook", {}}}));
@@ -97,7 +94,7 @@ TEST_CASE("an empty list is every module for linear_hook and none for the others
   CHECK(compiled.warnings[0].message.find("an empty list selects no module") == 0);
 }
 
-TEST_CASE("a name of l2_targets that no module has is told with the nearest one") {
+TEST_CASE("a name of l2_targets that no module has gives a warning with the nearest one") {
   const CompiledPlan compiled =
       CompileFor(Recording({{"linear_hook", {"heads", "head"}}, {"attention_hook", {"2:model.layers.0.attn"}}}));
   REQUIRE(compiled.warnings.size() == 2);
@@ -142,7 +139,7 @@ TEST_CASE("communication operators are watched after the call, and with cc_pre_h
   CHECK(SitesOf(CompileFor(config)).empty());
 }
 
-TEST_CASE("cc_log_only asks for stacks of operators and for no tensors") {
+TEST_CASE("cc_log_only requests stacks of operators and no tensors") {
   Config config = Communication();
   config.cc_distribution.cc_log_only = true;
   config.cc_distribution.cc_codeline = {"train.py\\[23\\]"};
@@ -163,7 +160,7 @@ TEST_CASE("images of updates and ratios are drawn of the selected parameters, fo
   for (const OutputFormat format : {OutputFormat::kCsv, OutputFormat::kApi}) {
     config.format = format;
     CHECK(SitesOf(CompileFor(config, index)) == "other 0:head.weight");
-    CHECK(CompileFor(config, index).warnings.empty());  // said when the config is read
+    CHECK(CompileFor(config, index).warnings.empty());  // the reader of the config warns
   }
   config.format = OutputFormat::kTensorBoard;
   const CompiledPlan compiled = CompileFor(config, index);
@@ -173,7 +170,7 @@ TEST_CASE("images of updates and ratios are drawn of the selected parameters, fo
   CHECK(compiled.warnings.empty());
 }
 
-TEST_CASE("what the config asks of the front end reaches it") {
+TEST_CASE("the requests of the config reach the front end") {
   Config config = Nothing();
   FrontEndRequests requests = CompileFor(config).plan->requests;
   CHECK_FALSE((requests.structure || requests.exit_after_structure || requests.stacks || requests.communication ||

@@ -1,11 +1,11 @@
-// What one plan hooks and another does not, and what a collected step costs.
+// The sites that one plan hooks and another does not, and the cost of a collected step.
 
 #include "src/plan/site_changes.h"
 
 #include <string>
 
 #include "src/plan/plan_cost.h"
-#include "tests/catch.h"
+#include "tests/plan/compiled.h"
 
 namespace stepwatch::plan {
 namespace {
@@ -20,12 +20,6 @@ SiteIndex ChangingModel(int layers) {
     index.parameters.push_back({0, name + ".weight", DType::kFloat32, {4, 8}, true});
   }
   return index;
-}
-
-CompiledPlan CompileNow(const Config& config, const SiteIndex& sites) {
-  auto compiled = CompilePlan(config, sites, {});
-  REQUIRE(compiled.ok());
-  return std::move(compiled).value();
 }
 
 std::string ChangesText(const Plan* was, const Plan* now) {
@@ -43,7 +37,7 @@ TEST_CASE("sites are added, removed and kept by kind") {
   was.mv_distribution = true;
   now.xy_distribution = now.all_xy = now.forward_only = true;
   now.ops = {Stat::kMax};  // is no other site
-  const CompiledPlan before = CompileNow(was, ChangingModel(2)), after = CompileNow(now, ChangingModel(2));
+  const CompiledPlan before = Compile(was, ChangingModel(2)), after = Compile(now, ChangingModel(2));
   CHECK(ChangesText(before.plan.get(), after.plan.get()) ==
         "actv +4 -0 =0\ngrad_unreduced +0 -0 =2\ngrad_reduced +0 -0 =2\nexp_avg +0 -2 =0\nexp_avg_sq +0 -2 =0\n");
   CHECK(ChangesText(before.plan.get(), before.plan.get()).find("+0 -0 =2") != std::string::npos);
@@ -56,7 +50,7 @@ TEST_CASE("a site is the same in a model that has grown") {
   Config config;
   config.ops = {Stat::kNorm};
   config.wg_distribution = true;
-  const CompiledPlan before = CompileNow(config, ChangingModel(2)), after = CompileNow(config, ChangingModel(3));
+  const CompiledPlan before = Compile(config, ChangingModel(2)), after = Compile(config, ChangingModel(3));
   CHECK(ChangesText(before.plan.get(), after.plan.get()) == "grad_unreduced +1 -0 =2\ngrad_reduced +1 -0 =2\n");
 }
 
@@ -65,7 +59,7 @@ TEST_CASE("a collected step costs rows and the bytes of parameters") {
   config.ops = {Stat::kNorm};
   config.wg_distribution = config.monitor_mbs_grad = true;
   const SiteIndex model = ChangingModel(2);
-  const PlanCost cost = CostOfAll(CostsByGroup(*CompileNow(config, model).plan, model, 3));
+  const PlanCost cost = CostOfAll(CostsByGroup(*Compile(config, model).plan, model, 3));
   CHECK(cost.sites == 4);
   CHECK(cost.rows == 2 * 3 + 2);
   CHECK(cost.bytes == (2 * 3 + 2) * 4 * 8 * 4);

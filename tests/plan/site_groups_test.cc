@@ -9,8 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/plan/plan.h"
-#include "tests/catch.h"
+#include "tests/plan/compiled.h"
 #include "tests/random_seed.h"
 #include "tests/rounds.h"
 
@@ -47,9 +46,7 @@ SiteGroup Group(std::string match, std::vector<SiteKind> kinds = {}, int64_t eve
 }
 
 CompiledPlan CompileGroups(const Config& config, const SiteIndex& index = GroupedModel()) {
-  Result<CompiledPlan> compiled = CompilePlan(config, index, {});
-  REQUIRE(compiled.ok());
-  return std::move(compiled).value();
+  return Compile(config, index);
 }
 
 // "actv head.input 1, ...": with the group, where there is one.
@@ -70,7 +67,7 @@ std::vector<std::string> Warnings(const Config& config) {
   return texts;
 }
 
-TEST_CASE("a group with kinds collects what no other field asks for") {
+TEST_CASE("a group with kinds collects sites that no other field selects") {
   CHECK(GroupedSites(With({Group("layers.*.attn", {SiteKind::kActv})})) ==
         "actv layers.0.attn.input 1, actv layers.0.attn.output 1, "
         "actv layers.1.attn.input 1, actv layers.1.attn.output 1");
@@ -199,7 +196,7 @@ TEST_CASE("columns that a user has placed stay where they are") {
         std::vector<Stat>{Stat::kShape, Stat::kNorm, Stat::kMax, Stat::kDtype});
 }
 
-TEST_CASE("a group that does nothing says why") {
+TEST_CASE("a group that does nothing gives a warning with the reason") {
   Config config = With({Group("layer.*.atn", {SiteKind::kActv}), Group("re:never", {SiteKind::kActv}),
                         Group("head", {SiteKind::kActv}), Group("head", {SiteKind::kActv}, 5), Group("layers.*.attn"),
                         Group("scale", {SiteKind::kActv}), Group("layers", {SiteKind::kActv})});
@@ -224,14 +221,14 @@ TEST_CASE("a group that does nothing says why") {
         std::vector<std::string>{"stepwatch.sites[1]: has no effect: earlier groups cover all of its sites"});
 }
 
-TEST_CASE("many groups that do nothing are told in a few lines") {
+TEST_CASE("many groups that do nothing give a few warnings") {
   std::vector<SiteGroup> groups;
   for (int i = 0; i < 30; ++i) groups.push_back(Group("x" + std::to_string(i), {SiteKind::kActv}));
   for (int i = 0; i < 30; ++i) groups.push_back(Group("head"));
   CHECK(Warnings(With(groups)).size() == 10 + 1 + 10 + 1);
 }
 
-// What the page says, site by site.
+// The rules of the documentation, site by site.
 std::optional<uint8_t> SlowPlace(const Config& config, const std::string& name, bool module, SiteKind kind, bool on) {
   const auto matches = [&](const std::string& pattern) {
     config::PatternFault fault;
@@ -251,7 +248,7 @@ std::optional<uint8_t> SlowPlace(const Config& config, const std::string& name, 
   return static_cast<uint8_t>(matching[0] + 1);
 }
 
-TEST_CASE("random groups place every site where the page says") {
+TEST_CASE("random groups place every site by the rules of the documentation") {
   std::mt19937 random(static_cast<unsigned>(test::RandomSeed()));
   const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
   const std::vector<std::string> patterns = {"**",       "layers.**", "layers.*.attn", "head",       "**.bias",

@@ -1,10 +1,9 @@
-// Names in a config that the model does not have: what is said of them, and what saying it costs.
+// Names in a config that the model does not have: the warnings about them, which are few.
 
 #include <string>
 #include <vector>
 
-#include "src/plan/plan.h"
-#include "tests/catch.h"
+#include "tests/plan/compiled.h"
 
 namespace stepwatch::plan {
 namespace {
@@ -29,9 +28,7 @@ std::vector<std::string> StaleNames(int count) {
 }
 
 std::vector<config::Warning> WarningsOf(const Config& config, const SiteIndex& index) {
-  auto compiled = CompilePlan(config, index, {});
-  REQUIRE(compiled.ok());
-  return std::move(compiled).value().warnings;
+  return Compile(config, index).warnings;
 }
 
 TEST_CASE("of many stale targets ten are named with a suggestion and one warning counts the rest") {
@@ -52,7 +49,7 @@ TEST_CASE("of many stale targets ten are named with a suggestion and one warning
         "\"model.layer.11.attention\" and \"model.layer.12.attention\"");
 }
 
-TEST_CASE("stale names of one feature are told like those of targets") {
+TEST_CASE("stale names of one feature give the warnings of stale targets") {
   Config config;
   config.recording_l2_features = true;
   config.l2_targets["attention_hook"] = StaleNames(12);
@@ -80,10 +77,9 @@ TEST_CASE("stale names among good ones take nothing from what is selected") {
   config.wg_distribution = config.xy_distribution = config.forward_only = true;
   config.targets = StaleNames(50);
   for (const int layer : {3, 7}) config.targets.push_back("model.layers." + std::to_string(layer) + ".attention");
-  auto compiled = CompilePlan(config, Layers(20), {});
-  REQUIRE(compiled.ok());
-  CHECK(compiled.value().plan->layout.sites.size() == 2 * 2 + 2 * 2);
-  CHECK(compiled.value().warnings.size() == 11);
+  const CompiledPlan compiled = Compile(config, Layers(20));
+  CHECK(compiled.plan->layout.sites.size() == 2 * 2 + 2 * 2);
+  CHECK(compiled.warnings.size() == 11);
 }
 
 }  // namespace

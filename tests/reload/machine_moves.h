@@ -1,4 +1,4 @@
-// What the tests of the machine do to a simulated run: texts to save, single moves, and all sequences of them.
+// Moves of a simulated run, for the tests of the machine: texts to save, single moves, and all sequences of them.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ inline void SaveAndLook(SimulatedRun* run, const Text& text) {
   run->Look();
 }
 
-// A run with a window of kA in force, of which the loop has been told.
+// A run with a window of kA in force, which the loop knows.
 inline SimulatedRun Running() {
   SimulatedRun run(true, 0);
   SaveAndLook(&run, kA);

@@ -257,7 +257,7 @@ TEST_CASE("every sequence of inputs with pauses and overrides among them keeps t
   CHECK(PlayAll(written_back, kLength - 1, slow) == kSequences / 12);
 }
 
-// What an earlier start of the job has done.
+// The windows that an earlier start of the job has done.
 const Text kDoneA{"A", EditIntent::kDone, {0, 1, 2}};
 
 TEST_CASE("what was done before begins nothing, and false is written back") {
@@ -274,7 +274,7 @@ TEST_CASE("what was done before begins nothing, and false is written back") {
   CHECK(run.collected().size() == 2);
 }
 
-TEST_CASE("what was done begins again in a file that nobody can write when somebody asks for it, each time anew") {
+TEST_CASE("a window that was done begins again in a file that nobody can write at each request for it") {
   SimulatedRun run(true, 0);
   run.Protect();
   SaveAndLook(&run, kDoneA);

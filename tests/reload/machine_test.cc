@@ -1,4 +1,4 @@
-// What the machine does with single inputs; all of them in all orders; and a long random walk.
+// The machine under single inputs, under all of them in all orders, and on a long random walk.
 #include "controller/reload/machine.h"
 
 #include <cstdio>
@@ -14,7 +14,7 @@
 namespace stepwatch::reload {
 namespace {
 
-TEST_CASE("refused bytes are reported once, keep the window, and going back says restored") {
+TEST_CASE("refused bytes are reported once, keep the window, and going back is reported as restored") {
   SimulatedRun run = Running();
   SaveAndLook(&run, kBad);
   CHECK(Count<ReportRefused>(run) == 1);
@@ -28,15 +28,15 @@ TEST_CASE("refused bytes are reported once, keep the window, and going back says
   CHECK(run.collected().size() == 2);
 }
 
-TEST_CASE("a stop is published before it is told: a step that ends right after the word obeys it") {
+TEST_CASE("a stop is published before it is reported: a step that ends right after the report obeys it") {
   SimulatedRun run = Running();
   SaveAndLook(&run, kOffText);
   std::vector<size_t> order;
   for (const Action& action : run.actions())
     if (std::holds_alternative<PublishStop>(action) || std::holds_alternative<ReportStopping>(action))
       order.push_back(action.index());
-  const size_t published = Action(PublishStop{}).index(), told = Action(ReportStopping{}).index();
-  CHECK(order == std::vector<size_t>{published, told});
+  const size_t published = Action(PublishStop{}).index(), reported = Action(ReportStopping{}).index();
+  CHECK(order == std::vector<size_t>{published, reported});
 }
 
 TEST_CASE("a file that goes and comes back with the same bytes is lost, then restored, and starts nothing") {
@@ -136,7 +136,7 @@ TEST_CASE("a message about an older plan does not pass for one about the newest"
   state = Step(state, BytesSeen{"A", EditIntent::kRun}).state;
   state = Step(state, Applied{1}).state;
   state = Step(state, BytesSeen{"B", EditIntent::kRun}).state;
-  state = Step(state, Applied{1}).state;  // told twice: once by the caller of Attach, once by the drain
+  state = Step(state, Applied{1}).state;  // comes twice: from the caller of Attach, and from the drain
   REQUIRE(state.window);
   CHECK(state.window->plan_id == 1);
   REQUIRE(state.armed);
@@ -300,10 +300,10 @@ TEST_CASE("every sequence of five inputs, from six situations, keeps the rules a
 
   CHECK(PlayAll(Running(), kLength) == kSequences);
 
-  SimulatedRun untold(true, 0);
-  SaveAndLook(&untold, kA);
-  untold.EndStep();
-  CHECK(PlayAll(untold, kLength) == kSequences);
+  SimulatedRun unreported(true, 0);
+  SaveAndLook(&unreported, kA);
+  unreported.EndStep();
+  CHECK(PlayAll(unreported, kLength) == kSequences);
 
   SimulatedRun armed_again = Running();
   SaveAndLook(&armed_again, kB);
@@ -329,10 +329,10 @@ TEST_CASE("every sequence of four inputs, a limit among them, keeps the rules an
   SaveAndLook(&armed_again, kB);
   CHECK(PlayAll(armed_again, kLengthLimited, Move::kCountLimited) == kSequencesLimited);
 
-  SimulatedRun untold(true, 0);
-  SaveAndLook(&untold, kA);
-  untold.EndStep();
-  CHECK(PlayAll(untold, kLengthLimited, Move::kCountLimited) == kSequencesLimited);
+  SimulatedRun unreported(true, 0);
+  SaveAndLook(&unreported, kA);
+  unreported.EndStep();
+  CHECK(PlayAll(unreported, kLengthLimited, Move::kCountLimited) == kSequencesLimited);
 }
 
 TEST_CASE("a random walk of 100,000 inputs keeps the rules", "[random]") {

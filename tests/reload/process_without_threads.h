@@ -18,7 +18,7 @@
 
 namespace stepwatch::reload {
 
-// Touches files at once, on the thread of the test, or when the test says so.
+// Touches files at once, on the thread of the test, or when the test lets go.
 class HandIo final : public base::IoExecutor {
  public:
   bool Post(std::function<void()> work) override {
@@ -40,7 +40,7 @@ class HandIo final : public base::IoExecutor {
   std::vector<std::function<void()>> held_;
 };
 
-// Nothing drains, so what is armed stays armed until the test ends a step.
+// There is no drain thread, so an armed plan stays armed until the test ends a step.
 class Process {
  public:
   // `change`: of the options. `holds_output`: from the beginning, as if LetGo had to be waited for.

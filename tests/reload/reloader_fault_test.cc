@@ -25,11 +25,11 @@ bool RefreshWithFailure(Process& process, int64_t n) {
 constexpr int64_t kOfTheParser = 40;
 
 const std::string kOffText = ConfigText({.dynamic_on = false});
-// Without files, whose failures are told apart.
+// Without files, whose failures have tests of their own.
 const std::string kOnText = ConfigText({.collect_times = 2}, R"(, "format": "api")");
 
 TEST_CASE(
-    "an edit whose look runs out of memory is armed by the next look, and the state never says more than the slot "
+    "an edit whose look runs out of memory is armed by the next look, and the state is never ahead of the slot "
     "holds") {
   int64_t n = 0;
   for (bool fails = true; fails; n += testing::Every(7)) {
@@ -111,7 +111,7 @@ TEST_CASE("whatever allocation fails while an order is carried out, the file is 
     try {
       process.reloader.requests().Order(order, [](const status::ChangeReport&) {});
       process.loop.poll();
-    } catch (const std::bad_alloc&) {  // the loop of a monitor tells of it and goes on
+    } catch (const std::bad_alloc&) {  // the loop of a monitor reports it and goes on
     }
     fails = std::exchange(testing::memory_failure, {}).has_failed;
     process.loop.poll();

@@ -9,7 +9,7 @@ namespace {
 using step::EndReason;
 using testing::ConfigText;
 
-TEST_CASE("the account of a plan is in the manifest before the config says, or anybody is told, that it is drained") {
+TEST_CASE("the account of a plan is in the manifest before the write-back and before the event of its end") {
   Process process(ConfigText({.collect_times = 1}));
   process.plane.plans.EndStep();
   process.Post(drain::PlanBegan{.plan_id = 1, .first_step = 1});

@@ -34,7 +34,7 @@ void LetGo(Process* process) {
   process->loop.poll();
 }
 
-TEST_CASE("nothing begins before it is known what was done, and then the file is written back") {
+TEST_CASE("no window begins before the histories are read, and a window that was done is written back") {
   Process process(kConfig, LeaveHistory, true);
   CHECK_FALSE(process.reloader.looked());
   CHECK(process.reloader.state() == RunState::kIdle);
@@ -53,7 +53,7 @@ TEST_CASE("nothing begins before it is known what was done, and then the file is
                               "2026-11-22T17:34:39.123Z); on_restart is once, so it does not begin again") == 0);
 }
 
-TEST_CASE("an edit that comes while the histories are read begins, whatever they say") {
+TEST_CASE("an edit that comes while the histories are read begins, whatever is in them") {
   Process process(kConfig, LeaveHistory, true);
   process.Save(kOther);
   process.Refresh();
@@ -79,7 +79,7 @@ TEST_CASE("a file that is gone while the histories are read, and comes back, is 
   CHECK(process.Count(EventKind::kNotBegun) == 1);
 }
 
-TEST_CASE("whoever asks for the window while the histories are read gets it") {
+TEST_CASE("a request for the window while the histories are read starts it") {
   Process process(kConfig, LeaveHistory, true);
   auto order = std::make_shared<EditOrder>();
   order->change.verb = status::ConfigChange::Verb::kStart;

@@ -57,14 +57,14 @@ class SimulatedRun {
     Feed(BytesSeen{file_->name, file_->intent});
   }
 
-  // --- somebody who asks the run itself ---
+  // --- requests to the run itself ---
   void Override(const Text& text) {
     history_ += " give:" + text.name;
     texts_[text.name] = text;
     WithdrawResampled();
     Feed(OverrideBytes{text.name, text.intent});
   }
-  // For what the file asks for, once more. Whoever asks reads the file first.
+  // For the window of the file, once more; a request reads the file first.
   void AskAgain(const Text& text) {
     Look();
     if (state_.seen != text.name) return;
@@ -276,7 +276,7 @@ class SimulatedRun {
     MUST(newest < state_.next_plan_id);
   }
 
-  // Nothing is published but for an edit or a recompilation; our own write-back asks for nothing.
+  // Only an edit or a recompilation publishes; our own write-back does not.
   void CheckActions(const Input& input, const std::vector<Action>& actions, PlanId next) const {
     const auto count = [&](const auto& is_it) { return std::count_if(actions.begin(), actions.end(), is_it); };
     const auto of_edit = count([](const Action& action) {

@@ -8,13 +8,13 @@
 
 namespace stepwatch::testing {
 
-// What one version of config.json says, as far as steps are concerned.
+// One version of config.json, as far as steps are concerned.
 struct Wanted {
   bool dynamic_on = true;
   int64_t collect_times = 2;
   int64_t step_interval = 1;
   int64_t start_step = 0;
-  bool gradients = true;    // else weights: tells in the files which version collected a step
+  bool gradients = true;    // else weights, so that files show which version collected a step
   const char* broken = "";  // not empty: the whole text of a file that is refused
 };
 

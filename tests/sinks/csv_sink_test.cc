@@ -5,31 +5,13 @@
 #include <string>
 
 #include "src/sinks/sink_makers.h"
-#include "tests/catch.h"
-#include "tests/sinks/sink_fixture.h"
+#include "tests/sinks/weight_rows.h"
 
 namespace stepwatch::sinks {
 namespace {
 
 namespace fs = std::filesystem;
 using namespace test;
-using Files = std::map<std::string, std::string>;
-
-const std::string kHeader = "vpp_stage,name,step,norm,shape,dtype\n";
-
-std::string Row(int64_t step, const std::string& norm = "1.0") {
-  return "0,w," + std::to_string(step) + "," + norm + ",[2],torch.float32\n";
-}
-
-RecordLayout OneWeight() {
-  return Layout({Site(SiteKind::kParamOrigin, "w", 0)});
-}
-
-// Writes one row of `w` for the step; the Status of it.
-Status WriteStep(Sink* sink, const RecordLayout& layout, int64_t step) {
-  const Frame frame(step, {NormRecord(0, 1)});
-  return sink->Write(layout, frame.view).status;
-}
 
 TEST_CASE("the directory and the file appear with the first row") {
   TemporaryDirectory base;
@@ -47,8 +29,7 @@ TEST_CASE("the directory and the file appear with the first row") {
 TEST_CASE("steps go to absolute buckets") {
   TemporaryDirectory base;
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
-  RecordLayout layout = OneWeight();
-  layout.step_count_per_record = 5;
+  RecordLayout layout = OneWeight(5);
   for (int64_t step : {-1, 0, 4, 5, 1004, 1005}) CHECK(WriteStep(sink.get(), layout, step).ok());
   CHECK(ReadDirectory(base.path()) == Files{{"param_origin_-5--1.csv", kHeader + Row(-1)},
                                             {"param_origin_0-4.csv", kHeader + Row(0) + Row(4)},
@@ -84,8 +65,7 @@ TEST_CASE("the same frame is not written twice") {
 
 TEST_CASE("a file with the same header is appended to, by another sink or after the end of a plan") {
   TemporaryDirectory base;
-  RecordLayout layout = OneWeight();
-  layout.step_count_per_record = 10;
+  RecordLayout layout = OneWeight(10);
   const std::unique_ptr<Sink> first = MakeCsvSink({base.path()});
   CHECK(WriteStep(first.get(), layout, 1).ok());
   first->EndPlan(layout);
@@ -99,8 +79,7 @@ TEST_CASE("a file with the same header is appended to, by another sink or after 
 
 TEST_CASE("a file with another header gets a sibling named by the plan") {
   TemporaryDirectory base;
-  RecordLayout layout = OneWeight();
-  layout.step_count_per_record = 10;
+  RecordLayout layout = OneWeight(10);
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   CHECK(WriteStep(sink.get(), layout, 1).ok());
   RecordLayout other = layout;
@@ -129,31 +108,22 @@ TEST_CASE("when the sibling has yet another header a number is added") {
   CHECK(files.at("param_origin_1-1_p1_3.csv") == kHeader + Row(1));
 }
 
-TEST_CASE("half a line of a killed writer is cut off") {
+TEST_CASE("half a line of a killed writer is cut off, and an empty file gets its header") {
   TemporaryDirectory base;
   const std::string path = base / "param_origin_1-1.csv";
-  SECTION("behind whole lines") {
-    WriteInPlace(path, kHeader + Row(0) + "0,w,1,0.");
-  }
-  SECTION("longer than any line") {
-    WriteInPlace(path, kHeader + Row(0) + std::string(10000, 'x'));
-  }
-  SECTION("of a file of one block and one byte") {
-    WriteInPlace(path, kHeader + Row(0) + std::string(4097, 'x'));
-  }
+  const std::string whole = kHeader + Row(0);
+  const auto [left, kept] = GENERATE_COPY(table<std::string, std::string>({
+      {whole + "0,w,1,0.", whole},
+      {whole + std::string(10000, 'x'), whole},  // longer than any line
+      {whole + std::string(4097, 'x'), whole},   // a block and one byte
+      {"", kHeader},
+  }));
+  WriteInPlace(path, left);
   CHECK(WriteStep(MakeCsvSink({base.path()}).get(), OneWeight(), 1).ok());
-  CHECK(Contents(path) == kHeader + Row(0) + Row(1));
+  CHECK(Contents(path) == kept + Row(1));
 }
 
-TEST_CASE("an empty file gets its header") {
-  TemporaryDirectory base;
-  const std::string path = base / "param_origin_1-1.csv";
-  WriteInPlace(path, "");
-  CHECK(WriteStep(MakeCsvSink({base.path()}).get(), OneWeight(), 1).ok());
-  CHECK(Contents(path) == kHeader + Row(1));
-}
-
-TEST_CASE("what cannot be a CSV file is named in a sentence, and others are written all the same") {
+TEST_CASE("an entry that cannot be a CSV file is named in a sentence, and other files are written") {
   TemporaryDirectory base;
   const std::string path = base / "param_origin_1-1.csv";
   std::string expected;
@@ -213,8 +183,7 @@ TEST_CASE("a directory removed under an open file is reported once and made agai
   TemporaryDirectory base;
   const std::string directory = base / "run";
   const std::unique_ptr<Sink> sink = MakeCsvSink({directory});
-  RecordLayout layout = OneWeight();
-  layout.step_count_per_record = 10;
+  RecordLayout layout = OneWeight(10);
   CHECK(WriteStep(sink.get(), layout, 1).ok());
   fs::remove_all(directory);
   SECTION("in the same bucket") {
@@ -231,12 +200,11 @@ TEST_CASE("a directory removed under an open file is reported once and made agai
   }
 }
 
-TEST_CASE("what others do to an open file is noticed") {
+TEST_CASE("a change of an open file by others is noticed") {
   TemporaryDirectory base;
   const std::string path = base / "param_origin_0-9.csv";
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
-  RecordLayout layout = OneWeight();
-  layout.step_count_per_record = 10;
+  RecordLayout layout = OneWeight(10);
   CHECK(WriteStep(sink.get(), layout, 1).ok());
   SECTION("moved away: a new file is begun") {
     fs::rename(path, base / "old.csv");
@@ -272,24 +240,18 @@ TEST_CASE("a reader never sees a file without its header") {
   CHECK(ReadDirectory(base.path()) == Files{{"param_origin_1-1.csv", kHeader + Row(1)}});
 }
 
-size_t OpenDescriptors() {
-  size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : fs::directory_iterator("/proc/self/fd")) ++count;
-  return count;
-}
-
 TEST_CASE("at most one descriptor is held for each kind, and none after the plan") {
   TemporaryDirectory base;
-  const size_t before = OpenDescriptors();
+  const size_t before = testing::EntriesOf("/proc/self/fd");
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   const RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0), Site(SiteKind::kParamUpdated, "w", 0)});
   for (int64_t step = 0; step < 50; ++step) {
     const Frame frame(step, {NormRecord(0, 1), NormRecord(1, 1)});
     REQUIRE(sink->Write(layout, frame.view).status.ok());
-    CHECK(OpenDescriptors() <= before + 2);
+    CHECK(testing::EntriesOf("/proc/self/fd") <= before + 2);
   }
   sink->EndPlan(layout);
-  CHECK(OpenDescriptors() == before);
+  CHECK(testing::EntriesOf("/proc/self/fd") == before);
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST_CASE("whatever call fails, one retry brings every event once") {
   }
 }
 
-TEST_CASE("a full disk and a file grown too big are told apart from other diagnostics") {
+TEST_CASE("a full disk and a file grown too big have a code of their own") {
   for (int error_number : {ENOSPC, EFBIG, EIO}) {
     TemporaryDirectory base;
     FailingCalls calls(2, error_number);  // after open and fstat
@@ -120,7 +120,7 @@ TEST_CASE("a file of that name, somebody else's, stays as it is") {
   CHECK(Contents(base / "e.1") == Expected({0}));
 }
 
-TEST_CASE("a file that was taken away or cut is said once, then the events go to a new one") {
+TEST_CASE("a file that was removed or cut is reported once, then the events go to a new one") {
   const bool removed = GENERATE(true, false);
   TemporaryDirectory base;
   EventFile file(base / "tb", "e");
@@ -135,7 +135,7 @@ TEST_CASE("a file that was taken away or cut is said once, then the events go to
   CHECK(Contents(base / "tb/e.1") == Expected({1}));
 }
 
-TEST_CASE("names of event files are what TensorBoard looks for, whatever the host is called") {
+TEST_CASE("event files have names that TensorBoard finds, whatever the name of the host") {
   CHECK(EventFileName(1700000000, "node-1.cluster", 42) == "events.out.tfevents.1700000000.node-1.cluster.42");
   CHECK(EventFileName(1, "a/b c", 2) == "events.out.tfevents.1.a_b_c.2");
 }

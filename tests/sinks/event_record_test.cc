@@ -42,37 +42,35 @@ TEST_CASE("a record is length, masked checksum of the length, payload, masked ch
   CHECK(number(15) == static_cast<uint32_t>(((crc >> 15) | (crc << 17)) + 0xa282ead8u));
 }
 
+std::string PayloadOf(const std::string& record) {
+  return record.substr(12, record.size() - 16);
+}
+
 TEST_CASE("the first record of a file names the version as TensorBoard expects it") {
   std::string bytes;
   AppendVersionRecord(1.0, &bytes);
   // Field 1, a double; field 3, text.
-  CHECK(bytes.substr(12, bytes.size() - 16) == std::string("\x09\0\0\0\0\0\0\xf0\x3f\x1a\x0d"
-                                                           "brain.Event:2",
-                                                           24));
+  CHECK(PayloadOf(bytes) == std::string("\x09\0\0\0\0\0\0\xf0\x3f\x1a\x0d"
+                                        "brain.Event:2",
+                                        24));
 }
 
-TEST_CASE("a scalar record holds step, tag and the value as a float") {
-  std::string bytes;
-  AppendSummaryRecord({1.0, 7, {{"t", 0.5}}}, &bytes);
-  // Fields: 1 wall time, 2 step, 5 summary { 1 value { 1 tag, 2 simple value } }.
-  CHECK(bytes.substr(12, bytes.size() - 16) ==
-        std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x07\x2a\x0a\x0a\x08\x0a\x01t\x15\0\0\0\x3f", 23));
-}
-
-TEST_CASE("an image record holds step, tag, size, colours and the bytes of the picture") {
-  std::string bytes;
-  AppendSummaryRecord({1.0, 7, {}, {{"t", 2, 3, "png"}}}, &bytes);
-  // 4 image { 1 height, 2 width, 3 colorspace, 4 encoded bytes }.
-  CHECK(bytes.substr(12, bytes.size() - 16) == std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x07\x2a\x12\x0a\x10\x0a\x01t"
-                                                           "\x22\x0b\x08\x03\x10\x02\x18\x03\x22\x03png",
-                                                           31));
-}
-
-TEST_CASE("a zero is written like any other value") {
-  std::string bytes;
-  AppendSummaryRecord({1.0, 7, {{"t", 0.0}}}, &bytes);
-  CHECK(bytes.substr(12, bytes.size() - 16) ==
-        std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x07\x2a\x0a\x0a\x08\x0a\x01t\x15\0\0\0\0", 23));
+TEST_CASE("a summary record holds the step and a tag with a value, zero included, or with a picture") {
+  // Fields: 1 wall time, 2 step, 5 summary { 1 value { 1 tag, 2 simple value or
+  //         4 image { 1 height, 2 width, 3 colorspace, 4 encoded bytes } } }.
+  struct Case {
+    SummaryEvent event;
+    std::string summary;
+  };
+  const Case cases[] = {{{1.0, 7, {{"t", 0.5}}}, {"\x2a\x0a\x0a\x08\x0a\x01t\x15\0\0\0\x3f", 12}},
+                        {{1.0, 7, {{"t", 0.0}}}, {"\x2a\x0a\x0a\x08\x0a\x01t\x15\0\0\0\0", 12}},
+                        {{1.0, 7, {}, {{"t", 2, 3, "png"}}},
+                         {"\x2a\x12\x0a\x10\x0a\x01t\x22\x0b\x08\x03\x10\x02\x18\x03\x22\x03png", 20}}};
+  for (const auto& [event, summary] : cases) {
+    std::string bytes;
+    AppendSummaryRecord(event, &bytes);
+    CHECK(PayloadOf(bytes) == std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x07", 11) + summary);
+  }
 }
 
 TEST_CASE("values beyond the range of float become infinite") {

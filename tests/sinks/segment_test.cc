@@ -4,31 +4,16 @@
 
 #include "src/sinks/format_sink.h"
 #include "src/sinks/sink_makers.h"
-#include "tests/catch.h"
 #include "tests/sinks/event_reader.h"
-#include "tests/sinks/sink_fixture.h"
+#include "tests/sinks/weight_rows.h"
 
 namespace stepwatch::sinks {
 namespace {
 
 using namespace test;
-using Files = std::map<std::string, std::string>;
 
-const std::string kSegmentHeader = "vpp_stage,name,step,norm,shape,dtype\n";
-
-std::string SegmentRow(int64_t step) {
-  return "0,w," + std::to_string(step) + ",1.0,[2],torch.float32\n";
-}
-
-RecordLayout OneWeightInTens() {
-  RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0)});
-  layout.step_count_per_record = 10;
-  return layout;
-}
-
-void WriteOneStep(Sink* sink, int64_t step, const RecordLayout& layout = OneWeightInTens()) {
-  const Frame frame(step, {NormRecord(0, 1)});
-  CHECK(sink->Write(layout, frame.view).status.ToString() == "ok");
+void WriteOneStep(Sink* sink, int64_t step, const RecordLayout& layout = OneWeight(10)) {
+  CHECK(WriteStep(sink, layout, step).ToString() == "ok");
 }
 
 TEST_CASE("rows behind a cut go to a file of the segment, in the same range of steps") {
@@ -42,10 +27,10 @@ TEST_CASE("rows behind a cut go to a file of the segment, in the same range of s
   WriteOneStep(sink.get(), 11);
   CHECK(sink->BeginSegment(3) == std::vector<std::string>{base / "param_origin_10-19_s2.csv"});
   WriteOneStep(sink.get(), 12);
-  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9.csv", kSegmentHeader + SegmentRow(1)},
-                                            {"param_origin_0-9_s2.csv", kSegmentHeader + SegmentRow(2) + SegmentRow(3)},
-                                            {"param_origin_10-19_s2.csv", kSegmentHeader + SegmentRow(11)},
-                                            {"param_origin_10-19_s3.csv", kSegmentHeader + SegmentRow(12)}});
+  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9.csv", kHeader + Row(1)},
+                                            {"param_origin_0-9_s2.csv", kHeader + Row(2) + Row(3)},
+                                            {"param_origin_10-19_s2.csv", kHeader + Row(11)},
+                                            {"param_origin_10-19_s3.csv", kHeader + Row(12)}});
 }
 
 TEST_CASE("a cut without an open file names none, and the next file is one of the new segment") {
@@ -53,33 +38,31 @@ TEST_CASE("a cut without an open file names none, and the next file is one of th
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   CHECK(sink->BeginSegment(2).empty());
   WriteOneStep(sink.get(), 1);
-  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kSegmentHeader + SegmentRow(1)}});
+  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kHeader + Row(1)}});
 }
 
 TEST_CASE("a file of that name from another run is left alone, and found again after the end of a plan it is not") {
   TemporaryDirectory base;
   const std::string old_file = base / "param_origin_0-9_s2.csv";
-  WriteInPlace(old_file, kSegmentHeader + SegmentRow(0));
+  WriteInPlace(old_file, kHeader + Row(0));
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   (void)sink->BeginSegment(2);
   WriteOneStep(sink.get(), 1);
-  sink->EndPlan(OneWeightInTens());
-  RecordLayout later = OneWeightInTens();
-  later.plan_id = 4;
-  WriteOneStep(sink.get(), 2, later);
-  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kSegmentHeader + SegmentRow(0)},
-                                            {"param_origin_0-9_s2_p1.csv", kSegmentHeader + SegmentRow(1)},
-                                            {"param_origin_0-9_s2_p4.csv", kSegmentHeader + SegmentRow(2)}});
+  sink->EndPlan(OneWeight(10));
+  WriteOneStep(sink.get(), 2, OneWeight(10, 4));
+  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kHeader + Row(0)},
+                                            {"param_origin_0-9_s2_p1.csv", kHeader + Row(1)},
+                                            {"param_origin_0-9_s2_p4.csv", kHeader + Row(2)}});
 }
 
-TEST_CASE("what others do to a file of a segment does not make it another file") {
+TEST_CASE("a file of a segment that others change stays the file of its segment") {
   TemporaryDirectory base;
   const std::unique_ptr<Sink> sink = MakeCsvSink({base.path()});
   (void)sink->BeginSegment(2);
   WriteOneStep(sink.get(), 1);
-  WriteInPlace(base / "param_origin_0-9_s2.csv", kSegmentHeader);  // emptied
+  WriteInPlace(base / "param_origin_0-9_s2.csv", kHeader);  // emptied
   WriteOneStep(sink.get(), 2);
-  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kSegmentHeader + SegmentRow(2)}});
+  CHECK(ReadDirectory(base.path()) == Files{{"param_origin_0-9_s2.csv", kHeader + Row(2)}});
 }
 
 TEST_CASE("an event file ends with its segment, and the next one has another name") {
@@ -104,9 +87,8 @@ TEST_CASE("all formats of a run begin a segment") {
   CHECK(sink.BeginSegment(2).empty());
   sink.SetDirectory(base.path());
   WriteOneStep(&sink, 1);
-  RecordLayout events = OneWeightInTens();
+  RecordLayout events = OneWeight(10, 2);
   events.format = OutputFormat::kTensorBoard;
-  events.plan_id = 2;
   WriteOneStep(&sink, 2, events);
   CHECK(sink.BeginSegment(3).size() == 2);
 }

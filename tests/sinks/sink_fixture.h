@@ -1,4 +1,4 @@
-// What the sink tests share: a small model's layout, records and frames of it.
+// A small model's layout, with records and frames of it, for the tests of sinks.
 #pragma once
 
 #include <filesystem>

@@ -122,7 +122,7 @@ TEST_CASE("a killed writer's half record stays in its own file") {
   CHECK(ReadPoints(first + ".1").size() == 1);
 }
 
-TEST_CASE("each plan's rows go where its format says, and all of them count as written") {
+TEST_CASE("the rows of each plan go to the files of its format, and all of them count as written") {
   TemporaryDirectory base;
   FormatSink sink(0);
   RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0)});

@@ -85,7 +85,7 @@ namespace stepwatch::step {
 using namespace drain;
 namespace {
 
-// Runs `work` on this thread and says what it allocated and freed.
+// Runs `work` on this thread; returns the count of its allocations and frees.
 template <class Work>
 int AllocatedBy(Work work) {
   allocations = releases = 0;
@@ -103,8 +103,7 @@ TEST_CASE("the counter counts") {
 }
 
 TEST_CASE("the step thread allocates and frees nothing: steps, records, swaps, stops, the end of a window") {
-  Run run;
-  run.Start();
+  StartedRun run;
   const std::vector<float> values(1000, 1.5f);
   const int64_t size = 1000;
   const TensorView view = DenseView(values.data(), DType::kFloat32, &size, 1);

@@ -9,7 +9,7 @@ using namespace drain;
 namespace {
 
 struct Tensors {
-  // Of different lengths, contents and dtypes; the third cannot be measured.
+  // Different lengths, contents and dtypes; the third cannot be measured.
   explicit Tensors(size_t count) {
     for (size_t i = 0; i < count; ++i) {
       std::vector<float> values(1 + i * 37 % 200);
@@ -44,8 +44,7 @@ bool SameRow(const Record& a, const Record& b) {
 // The same tensors one by one in step 1 and as a batch in step 2.
 void CheckBatch(Run& run, Tensors tensors, size_t plan_sites, size_t expected_rows) {
   run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, plan_sites}, 4096);
-  run.plane.plans.EndStep();
+  run.Begin({1, {0, 1, 1000000}, plan_sites}, 4096);
   ObserveEach(run, tensors);
   run.plane.plans.EndStep();
   run.plane.recorder.ObserveBatch(tensors.at.data(), tensors.views.data(), tensors.views.size());
@@ -75,9 +74,7 @@ TEST_CASE("a batch larger than the plan's room is measured in parts, and sites t
 }
 
 TEST_CASE("a batch over two devices and the CPU gives the rows of single observations, in few launches") {
-  RunSetup setup;
-  setup.devices = 2;
-  Run run(setup);
+  Run run(RunSetup{.devices = 2});
   for (size_t i = 0; i < 2; ++i) run.devices[i].FinishAtOnce();
   Tensors tensors(90);
   for (size_t i = 0; i < 60; ++i) tensors.views[i] = device::OnDevice(tensors.views[i], i < 30 ? 0 : 1);
@@ -92,8 +89,7 @@ TEST_CASE("a batch of nothing, and a batch in a step that is not collected, do n
   const Tensors tensors(5);
   run.Start();
   run.plane.recorder.ObserveBatch(tensors.at.data(), tensors.views.data(), 5);
-  run.PublishPlan({1, {0, 1, 1}, 5});
-  run.plane.plans.EndStep();
+  run.Begin({1, {0, 1, 1}, 5});
   run.plane.recorder.ObserveBatch(tensors.at.data(), tensors.views.data(), 0);
   run.plane.plans.EndStep();
   run.plane.recorder.ObserveBatch(tensors.at.data(), tensors.views.data(), 5);
@@ -105,8 +101,7 @@ TEST_CASE("batches of two threads at once: each row is there once") {
   Run run;
   const Tensors tensors(64);
   run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 64}, 1 << 14);
-  run.plane.plans.EndStep();
+  run.Begin({1, {0, 1, 1000000}, 64}, 1 << 14);
   std::vector<std::thread> threads;
   for (int who = 0; who < 2; ++who)
     threads.emplace_back([&] {

@@ -9,8 +9,7 @@ using namespace drain;
 namespace {
 
 TEST_CASE("in a forked child the data plane does nothing, and the parent goes on") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1});
   run.TrainStep();
   run.Observe();
@@ -36,11 +35,8 @@ TEST_CASE("in a forked child the data plane does nothing, and the parent goes on
   CHECK(run.drained[1].ledger.written == 2);
 }
 
-TEST_CASE("a forked child asks nothing of the device, and what the parent is waiting for still arrives") {
-  RunSetup setup;
-  setup.devices = 1;
-  Run run(setup);
-  run.Start();
+TEST_CASE("a forked child leaves the device alone, and the results that the parent waits for still arrive") {
+  StartedRun run(OneDevice());
   run.PublishPlan({1});
   run.TrainStep();
   run.ObserveOnDevice();

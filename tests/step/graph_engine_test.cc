@@ -45,8 +45,7 @@ std::string Differences(const Record& found, const Record& expected) {
 
 TEST_CASE("a captured step has, at every replay, rows in the reference's bits, with eager rows beside them") {
   cuda::test::FakeDevice device(3);
-  Run run(Over(&device));
-  run.Start();
+  StartedRun run(Over(&device));
   run.plane.graphs.SetReplayStream({DeviceKind::kCuda, 0}, kReplay);
   auto plan = std::make_shared<plan::Plan>(*MakePlan({1, {0, 2, 1000000}, 8}));
   plan->layout.stats.clear();
@@ -107,8 +106,7 @@ TEST_CASE("a device beside a training thread that runs ahead, with swaps in betw
   const auto tensor = cuda::test::FlatTensor(DType::kFloat32, 20000, 0, kernels::test::Fill::kOrdinary, &random);
   TensorView view = tensor.view;
   view.stream = kCapture;
-  Run run(Over(&device));
-  run.Start();
+  StartedRun run(Over(&device));
   run.plane.graphs.SetReplayStream({DeviceKind::kCuda, 0}, kReplay);
   std::atomic<bool> done{false};
   std::thread worker([&] {

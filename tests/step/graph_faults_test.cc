@@ -7,10 +7,7 @@ using namespace drain;
 namespace {
 
 TEST_CASE("a device that is behind does not hold the training up, and its rows come in their frames") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{0}});
+  CapturedRun run;
   run.device().Stall();
   for (int step = 1; step <= 3; ++step) {
     run.Observe(7);
@@ -49,10 +46,7 @@ TEST_CASE("what a device has not ended after 5 s is dropped as late, row by row"
 }
 
 TEST_CASE("closing gives up at its deadline on a device that never ends its steps") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{0}});
+  CapturedRun run;
   run.device().Stall();
   run.ReplayStep(1, 1);
   run.ReplayStep(2, 1);
@@ -71,7 +65,7 @@ TEST_CASE("rows that later steps have overwritten before they were read are drop
   CHECK(run.drained[1].ledger.written == device::FakeDevice::kDepth);
 }
 
-TEST_CASE("more observations than there are places for are told of and counted once, the others go on", "[slow]") {
+TEST_CASE("observations beyond the places for them are reported and counted once, the others go on", "[slow]") {
   GraphRun run;
   run.Start();
   run.Begin();
@@ -102,10 +96,7 @@ TEST_CASE("a step that ends inside of a capture is no end on the device: the gra
 }
 
 TEST_CASE("what may have been replayed before a step that ended inside of another capture is dropped, not guessed") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{0}});
+  CapturedRun run;
   run.ReplayStep(1, 1);
   run.device().Replay();
   run.device().Block(true);
@@ -120,11 +111,8 @@ TEST_CASE("what may have been replayed before a step that ended inside of anothe
   CHECK(run.Dropped(1, DropReason::kLate) == 1);
 }
 
-TEST_CASE("a device that refuses the end of a step is told of, and its step has no rows") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{0}});
+TEST_CASE("a device that refuses the end of a step is reported, and its step has no rows") {
+  CapturedRun run;
   run.device().Refuse(StatusCode::kUnavailable);
   run.ReplayStep(1, 0);
   run.device().Refuse(StatusCode::kOk);
@@ -154,8 +142,7 @@ TEST_CASE("a row that is measured for a capture and discarded leaves no trace") 
 
 TEST_CASE("a ring without room for the end of a graph's step counts its rows as dropped") {
   GraphRun run;
-  run.PublishPlan({1, {0, 1, 1000000}, 8}, 64);
-  run.plane.plans.EndStep();
+  run.Begin({1, {0, 1, 1000000}, 8}, 64);
   run.Capture({{0}, {1}});
   run.Produced(1, 2 * 70);
   for (int step = 0; step < 70; ++step) run.ReplayStep(1, 0);  // nobody drains yet

@@ -12,10 +12,7 @@ namespace {
 constexpr Device kCuda{DeviceKind::kCuda, 0};
 
 TEST_CASE("every replay gives its step the rows of what was captured, described as when it was captured") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{3, 1, 2, 5}, {6}});
+  CapturedRun run({{3, 1, 2, 5}, {6}});
   for (int step = 1; step <= 40; ++step) run.ReplayStep(static_cast<float>(step), 2);
   run.Finish();
   const std::vector<Record> records = run.sink->records();
@@ -39,12 +36,9 @@ TEST_CASE("every replay gives its step the rows of what was captured, described 
 }
 
 TEST_CASE("a step in which nothing was replayed has no rows, and eager rows beside a graph's stay") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{0}});
+  CapturedRun run;
   run.ReplayStep(1, 1);
-  run.plane.plans.EndStep();  // an evaluation, say
+  run.plane.plans.EndStep();  // as an evaluation does
   run.TrainStep();            // without the graph
   run.Observe(7);
   run.ReplayStep(4, 1);
@@ -53,10 +47,7 @@ TEST_CASE("a step in which nothing was replayed has no rows, and eager rows besi
 }
 
 TEST_CASE("of two replays in one step the last one's numbers count") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{0}});
+  CapturedRun run;
   run.data[0] = 1;
   run.device().Replay();
   run.ReplayStep(2, 1);
@@ -65,10 +56,7 @@ TEST_CASE("of two replays in one step the last one's numbers count") {
 }
 
 TEST_CASE("rows of a replay in a step in doubt are marked") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{0}});
+  CapturedRun run;
   run.ReplayStep(1, 1);
   run.plane.gate.HoldAt(3);
   run.ReplayStep(2, 1);  // begins step 3 in doubt, after the default patience
@@ -82,10 +70,7 @@ TEST_CASE("rows of a replay in a step in doubt are marked") {
 }
 
 TEST_CASE("of several graphs those that were replayed give rows") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{0}});
+  CapturedRun run;
   run.Capture({{1}});
   for (int step = 0; step < 4; ++step) {
     run.Produced(1, 1);
@@ -120,10 +105,7 @@ TEST_CASE("until something is captured no call is made to a device, and none in 
 }
 
 TEST_CASE("a new plan has the rows of the sites that it watches, under their new numbers, in the same graph") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{1}, {5}});
+  CapturedRun run({{1}, {5}});
   run.ReplayStep(1, 2);
   auto plan = std::make_shared<plan::Plan>(*MakePlan({2, {0, 1, 1000000}, 8}));
   plan->layout.sites.erase(plan->layout.sites.begin(), plan->layout.sites.begin() + 4);  // owners 4 to 7
@@ -165,10 +147,7 @@ TEST_CASE("a window ends and another begins: graphs are switched off in between"
 }
 
 TEST_CASE("closing switches graphs off, which may be replayed ever after") {
-  GraphRun run;
-  run.Start();
-  run.Begin();
-  run.Capture({{0}});
+  CapturedRun run;
   run.ReplayStep(1, 1);
   run.plane.plans.Close();
   CHECK_FALSE(run.device().graphs_on());
@@ -199,7 +178,7 @@ TEST_CASE("what Capture puts into a graph gives rows when a plan comes that watc
   CHECK(run.sink->records()[0].step % 2 == 0);
 }
 
-TEST_CASE("zeros counted below another eps than the plan's are nan, and that is said once") {
+TEST_CASE("zeros counted below another eps than the plan's are nan, and that is reported once") {
   GraphRun run;
   run.Start();
   const auto publish_with_eps = [&run](PlanId id, double eps) {

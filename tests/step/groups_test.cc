@@ -49,8 +49,7 @@ struct Six {
 };
 
 TEST_CASE("however a site is observed, it gives rows in the steps in which its group is due alone") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.Put(run.MakePending(GroupedPlan({5, 3, 7})));
   const Six six;
   Recorder& recorder = run.plane.recorder;
@@ -74,7 +73,7 @@ TEST_CASE("however a site is observed, it gives rows in the steps in which its g
 }
 
 TEST_CASE("a batch of which a part is due gives the rows of single observations") {
-  Run run(RunSetup{.devices = 1});
+  Run run(OneDevice());
   run.devices[0].FinishAtOnce();
   run.Start();
   run.Put(run.MakePending(GroupedPlan()));
@@ -108,8 +107,7 @@ TEST_CASE("a batch of which a part is due gives the rows of single observations"
 }
 
 TEST_CASE("a record has the statistics of its site's group") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.Put(run.MakePending(GroupedPlan()));
   run.plane.plans.ApplyBetweenSteps();
   const Six six;
@@ -128,21 +126,20 @@ TEST_CASE("a record has the statistics of its site's group") {
   CHECK(records[2].values[0].stat == Stat::kNorm);
 }
 
-TEST_CASE("a front end that asks first is told which groups are due") {
-  Run run;
-  run.Start();
+TEST_CASE("a front end can look up first which groups are due") {
+  StartedRun run;
   run.Put(run.MakePending(GroupedPlan({1, 2, 3})));
-  std::string told;
+  std::string due;
   for (int step = 0; step < 8; ++step) {
-    told += std::to_string(step) + ":";
+    due += std::to_string(step) + ":";
     for (uint8_t group = 0; group < 3; ++group)
       if (run.plane.recorder.collecting() && run.plane.recorder.collects(GroupSet{1} << group))
-        told += std::to_string(group);
-    told += " ";
+        due += std::to_string(group);
+    due += " ";
     run.plane.plans.EndStep();
   }
   run.Finish();
-  CHECK(told == "0: 1:012 2: 3:0 4: 5:01 6: 7: ");
+  CHECK(due == "0: 1:012 2: 3:0 4: 5:01 6: 7: ");
 }
 
 TEST_CASE("replays of a graph give rows in the steps in which a group is due alone") {

@@ -1,4 +1,4 @@
-// What is asked of the window in force: to collect nothing for a while, and to begin a new segment of files.
+// Pauses of the window in force, and new segments of its files.
 #include "src/step/plan_switch.h"
 #include "tests/drain/run_fixture.h"
 
@@ -6,18 +6,6 @@ namespace stepwatch::step {
 
 using namespace drain;
 namespace {
-
-class Hooks final : public HookTable {
- public:
-  void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override {
-    plan = layout == nullptr ? 0 : layout->plan_id;
-    stacks = requests.stacks;
-    communication = requests.communication;
-  }
-  PlanId plan = 0;
-  bool stacks = false;
-  bool communication = false;
-};
 
 struct PausedRun : Run {
   explicit PausedRun(const PlanSpec& spec = {1, {1, 1, 3}}) {
@@ -35,7 +23,7 @@ struct PausedRun : Run {
   }
   int64_t collected() const { return plane.plans.collected(); }
 
-  Hooks hooks;
+  RecordingHooks hooks;
 };
 
 TEST_CASE("a pause begins and ends at a boundary, takes the hooks off, and keeps the count") {
@@ -52,7 +40,7 @@ TEST_CASE("a pause begins and ends at a boundary, takes the hooks off, and keeps
   CHECK_FALSE(run.plane.plans.paused());
   CHECK(run.hooks.plan == 1);
   CHECK(run.hooks.communication);
-  CHECK_FALSE(run.hooks.stacks);  // they were told once
+  CHECK_FALSE(run.hooks.stacks);  // requested once, at the begin
   run.TrainStep();
   CHECK(run.plane.plans.plan_id() == 0);
   REQUIRE(run.WaitDrained(1));
@@ -106,7 +94,7 @@ TEST_CASE("a pause for a step begins there, for whichever window is in force the
   CHECK_FALSE(run.plane.plans.paused());
 }
 
-// Two ranks of a job agree on steps; one hears of them late.
+// Two ranks of a job agree on steps; one learns of them late.
 TEST_CASE("a window that is paused late, or goes on late, ends with those that were in time") {
   for (const bool is_late : {false, true}) {
     PausedRun run({1, {1, 1, 10}});
@@ -195,12 +183,8 @@ TEST_CASE("a segment that is asked for in the last step begins before the plan e
 }
 
 TEST_CASE("a segment waits for what a device owes to the frames before it") {
-  RunSetup setup;
-  setup.devices = 1;
-  Run run(setup);
-  run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}, 3});
-  run.plane.plans.EndStep();
+  StartedRun run(OneDevice());
+  run.Begin({1, {0, 1, 1000000}, 3});
   run.ObserveOnDevice(1);
   run.plane.plans.AskForCut(2);
   run.plane.plans.EndStep();
@@ -220,8 +204,7 @@ TEST_CASE("a segment begins behind frames that a failing sink has lost, and the 
   Run run(3 * sizeof(Record));
   run.sink->SetScript(Refuse);
   run.Start();
-  run.PublishPlan({1, {0, 1, 1000000}}, 64);
-  run.plane.plans.EndStep();
+  run.Begin({1, {0, 1, 1000000}}, 64);
   for (int i = 0; i < 3; ++i) run.TrainStep(2);
   run.plane.plans.AskForCut(2);
   run.TrainStep(2000);

@@ -89,7 +89,7 @@ TEST_CASE("a plan that waits at the end is freed with the slot") {
   CHECK(living == 0);
 }
 
-// The step thread of a stress: takes what is due until told to stop, then whatever is left.
+// The step thread of a stress: takes the plans that are due until Stop, then all that are left.
 class StepThread {
  public:
   explicit StepThread(PlanSlot* slot) : slot_(*slot), thread_([this] { Run(); }) {

@@ -18,18 +18,6 @@ std::vector<int64_t> StepsOf(const ScriptedSink& sink, PlanId plan) {
   return {steps.begin(), steps.end()};
 }
 
-class RecordingHooks final : public HookTable {
- public:
-  void Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept override {
-    ++swaps;
-    stacks = requests.stacks;
-    current = layout == nullptr ? 0 : layout->plan_id;
-  }
-  int swaps = 0;
-  PlanId current = 0;
-  bool stacks = false;
-};
-
 TEST_CASE("a plan collects the steps of its rule and then ends by itself") {
   Run run;
   RecordingHooks hooks;
@@ -45,13 +33,12 @@ TEST_CASE("a plan collects the steps of its rule and then ends by itself") {
   CHECK(run.drained[1].collected == 2);
   CHECK(run.drained[1].ledger.written == 8);
   CHECK(hooks.swaps == 2);
-  CHECK(hooks.current == 0);
+  CHECK(hooks.plan == 0);
   CHECK(run.sink->ended() == std::vector<PlanId>{1});
 }
 
 TEST_CASE("the time of each swap is added up, of plans and of stops, and a plan that waits for its step costs none") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1, {0, 1, 1000}});
   run.TrainStep();
   const SwapTimes first = run.plane.plans.swap_times();
@@ -72,7 +59,7 @@ TEST_CASE("the time of each swap is added up, of plans and of stops, and a plan 
   CHECK(all.total_ns > all.longest_ns);
 }
 
-TEST_CASE("what a plan asks of the front end beside its sites is told at the swap, and taken back at its end") {
+TEST_CASE("the requests of a plan to the front end beside its sites come with the swap, and go with its end") {
   Run run;
   RecordingHooks hooks;
   run.plane.plans.SetHooks(&hooks);
@@ -84,13 +71,12 @@ TEST_CASE("what a plan asks of the front end beside its sites is told at the swa
   CHECK(hooks.stacks);
   run.plane.plans.EndStep();
   run.plane.plans.EndStep();
-  CHECK(hooks.current == 0);
+  CHECK(hooks.plan == 0);
   CHECK_FALSE(hooks.stacks);
 }
 
 TEST_CASE("a plan that starts when it is applied counts from the step after the boundary") {
-  Run run(size_t{1} << 20, 500);
-  run.Start();
+  StartedRun run(size_t{1} << 20, 500);
   auto pending = run.MakePending({1, {100, 3, 2}});
   pending->effect = NewWindow{StartRule::kWhenApplied};
   run.Put(std::move(pending));
@@ -100,8 +86,7 @@ TEST_CASE("a plan that starts when it is applied counts from the step after the 
 }
 
 TEST_CASE("a waiting plan is applied before the first step if it may be") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1, {0, 1, 1}});
   run.plane.plans.ApplyBetweenSteps();
   CHECK(run.plane.plans.plan_id() == 1);
@@ -123,7 +108,7 @@ TEST_CASE("a newer plan takes over at the boundary and both accounts are exact")
   CHECK(run.plane.plans.plan_id() == 1);
   run.plane.plans.EndStep();
   CHECK(run.plane.plans.plan_id() == 2);
-  CHECK(hooks.current == 2);
+  CHECK(hooks.plan == 2);
   run.TrainStep(7);
   run.Finish();
   CHECK(run.drained[1].reason == EndReason::kReplaced);
@@ -133,8 +118,7 @@ TEST_CASE("a newer plan takes over at the boundary and both accounts are exact")
 }
 
 TEST_CASE("a stop ends the window at the next boundary, and without a window does nothing") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishStop();
   run.TrainStep();
   CHECK(run.plane.plans.plan_id() == 0);
@@ -153,8 +137,7 @@ TEST_CASE("a stop ends the window at the next boundary, and without a window doe
 }
 
 TEST_CASE("a plan that continues the window goes on with its first step, its count and its end") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1, {1, 2, 3}});
   for (int step = 0; step < 3; ++step) run.TrainStep();
   CHECK(run.plane.plans.collected() == 1);
@@ -176,8 +159,7 @@ TEST_CASE(
   const std::vector<int64_t> in_time{6, 9, 12, 15, 18};
   for (const int64_t applied_at : {4, 5, 6, 7, 8}) {
     INFO("applied before step " << applied_at);
-    Run run;
-    run.Start();
+    StartedRun run;
     run.PublishPlan({1, {0, 1, 8}});
     for (int64_t step = 0; step < 25; ++step) {
       if (step + 1 == applied_at) {
@@ -199,10 +181,8 @@ TEST_CASE(
     "what waits for the step about to begin waits for the next once something was observed, were it only measured") {
   for (bool observes : {true, false}) {
     INFO("observes " << observes);
-    Run run;
-    run.Start();
-    run.PublishPlan({1, {0, 1, 4}});
-    run.plane.plans.EndStep();
+    StartedRun run;
+    run.Begin({1, {0, 1, 4}});
     const float value = 1;
     Record record;
     if (observes) {
@@ -227,8 +207,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a plan that was to continue a window that has ended never begins, nor does one that another took over from") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1, {1, 1, 1}});
   run.TrainStep();
   run.Observe();
@@ -249,20 +228,8 @@ TEST_CASE(
   CHECK(run.begun.size() == 1);
 }
 
-TEST_CASE("a plan for a later step waits for it") {
-  Run run;
-  run.Start();
-  auto pending = run.MakePending({1, {0, 1, 1}});
-  pending->at_step = 4;
-  run.Put(std::move(pending));
-  for (int i = 0; i < 6; ++i) run.TrainStep();
-  REQUIRE(run.WaitDrained(1));
-  CHECK(StepsOf(*run.sink, 1) == std::vector<int64_t>{4});
-}
-
 TEST_CASE("a superseded plan neither begins nor keeps the plans behind it waiting") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1});
   run.PublishPlan({2, {0, 1, 2}});
   for (int i = 0; i < 4; ++i) run.TrainStep();
@@ -272,8 +239,7 @@ TEST_CASE("a superseded plan neither begins nor keeps the plans behind it waitin
 }
 
 TEST_CASE("closing in the middle of a step keeps the rows of that step, and ends everything") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1});
   run.TrainStep();
   run.TrainStep(2);
@@ -289,8 +255,7 @@ TEST_CASE("closing in the middle of a step keeps the rows of that step, and ends
 }
 
 TEST_CASE("a plan that was armed when the monitor closed never begins") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1});
   run.TrainStep();
   run.TrainStep();
@@ -329,8 +294,7 @@ void Rest() {
 
 // Plans are published by a second thread while a third observes inside the steps.
 void SwapAtManySteps(int swaps_wanted) {
-  Run run;
-  run.Start();
+  StartedRun run;
   std::atomic<bool> done{false};
   std::thread loop([&] {
     PlanId next = 1;

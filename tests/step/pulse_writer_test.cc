@@ -53,7 +53,7 @@ Clock::time_point At(int64_t ns) {
   return Clock::time_point(std::chrono::nanoseconds(ns));
 }
 
-TEST_CASE("a pulse says who it is, and follows the ends of steps") {
+TEST_CASE("a pulse identifies its process, and follows the ends of steps") {
   Watched watched(10);
   Pulse pulse = watched.Read();
   CHECK(pulse.process.pid == ::getpid());
@@ -122,7 +122,7 @@ TEST_CASE("the module that was entered or left last is there until the step is o
   CHECK(watched.Read().names_generation == pulse.names_generation + 1);
 }
 
-TEST_CASE("phases are told with their expiry, and the first step's end turns init into train once") {
+TEST_CASE("phases are reported with their expiry, and the first step's end turns init into train once") {
   Watched watched;
   watched.writer.EndStep(0, Clock::now());
   CHECK(watched.writer.phase().phase == Phase::kTrain);
@@ -159,12 +159,12 @@ TEST_CASE("numbers belong to the step in progress or to the one that is named, a
   CHECK(watched.Read().numbers_dropped == 5);
 }
 
-TEST_CASE("what nobody fetches fills the queue and is counted then, to the last one") {
+TEST_CASE("entries that are not fetched fill the queue and are counted then, to the last one") {
   Watched watched;
-  constexpr uint64_t kTold = PulseWriter::kQueuePlaces + 1000;
-  for (uint64_t i = 0; i < kTold; ++i) watched.writer.EndStep(static_cast<int64_t>(i), Clock::now());
-  CHECK(watched.Entries().size() + watched.writer.dropped() == kTold + 1);  // and the change to train
-  CHECK(watched.Read().step == kTold - 1);
+  constexpr uint64_t kSteps = PulseWriter::kQueuePlaces + 1000;
+  for (uint64_t i = 0; i < kSteps; ++i) watched.writer.EndStep(static_cast<int64_t>(i), Clock::now());
+  CHECK(watched.Entries().size() + watched.writer.dropped() == kSteps + 1);  // and the change to train
+  CHECK(watched.Read().step == kSteps - 1);
 }
 
 TEST_CASE("threads that report at once lose nothing and mix nothing up") {
@@ -275,9 +275,9 @@ TEST_CASE("without shared memory there is no page, and steps and reports go on")
   writer.Report(&number, 1, 0);
   CHECK_FALSE(writer.AddLastWord(1, "{}"));
   ReportEntry entry;
-  int told = 0;
-  while (writer.Pop(&entry)) ++told;
-  CHECK(told == 3);  // the change to train, the step, the number
+  int entries = 0;
+  while (writer.Pop(&entry)) ++entries;
+  CHECK(entries == 3);  // the change to train, the step, the number
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What hooks observe, on its way into the ring and to the drain.
+// Observations of hooks, on their way into the ring and to the drain.
 #include "tests/drain/run_fixture.h"
 
 namespace stepwatch::step {
@@ -21,8 +21,7 @@ TEST_CASE("a ring that is full drops records and counts them") {
 }
 
 TEST_CASE("tensors that cannot be measured are counted as unsupported") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1});
   run.TrainStep();
   const float value = 1;
@@ -43,8 +42,7 @@ TEST_CASE("tensors that cannot be measured are counted as unsupported") {
 
 TEST_CASE(
     "a record that was measured under another plan is counted as late, and does not reach the newer plan's files") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1});
   run.TrainStep();
   const float value = 1;
@@ -62,8 +60,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a site that the plan does not have is counted as late, and reaches no sink") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1, {0, 1, 100}, 2});
   run.TrainStep();
   run.Observe(1);

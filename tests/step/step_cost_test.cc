@@ -1,4 +1,4 @@
-// What the step thread finds out about the cost of measuring, and how it reaches whoever asks.
+// The cost of measuring, as the step thread counts it and the board reports it.
 #include "src/step/step_cost.h"
 
 #include "src/step/record_ring.h"
@@ -9,7 +9,7 @@ namespace stepwatch::step {
 using namespace drain;
 namespace {
 
-TEST_CASE("what a frame does not take along goes with the next one") {
+TEST_CASE("costs that a frame does not take along go with the next one") {
   CostCounters counters;
   CostMeter meter;
   meter.BeginPlan(false);
@@ -57,9 +57,8 @@ TEST_CASE("a plan that continues a window takes over its time, and counts its co
   CHECK(cost.collected == 1);
 }
 
-TEST_CASE("collected steps are told with the time of all steps since the one before, and measuring by kinds") {
-  Run run;
-  run.Start();
+TEST_CASE("collected steps are reported with the time of all steps since the one before, and measuring by kinds") {
+  StartedRun run;
   run.PublishPlan({1, {0, 3, 100}});
   for (int i = 0; i < 10; ++i) run.TrainStep(4);
   REQUIRE(run.drain.Flush(std::chrono::seconds(10)));
@@ -73,8 +72,7 @@ TEST_CASE("collected steps are told with the time of all steps since the one bef
 }
 
 TEST_CASE("the time of a batch is shared by the kinds of its tensors that are collected, as they weigh") {
-  Run run;
-  run.Start();
+  StartedRun run;
   auto plan = std::make_shared<plan::Plan>(*MakePlan({1, {0, 1, 100}, 3}));
   plan->config.own.budget = config::Budget{1};
   plan->layout.sites[1].kind = SiteKind::kExpAvg;
@@ -101,24 +99,6 @@ TEST_CASE("the time of a batch is shared by the kinds of its tensors that are co
   const double share = (4096.0 + 4 * 100000) / (4096.0 + 4 * 1000);
   CHECK(ns(SiteKind::kExpAvg) == Approx(share * ns(SiteKind::kGradReduced)).epsilon(0.01));
   CHECK(ns(SiteKind::kExpAvgSq) == 0);
-}
-
-TEST_CASE("a plan that continues a window collects at its own interval, counted from the window's first step") {
-  Run run;
-  run.Start();
-  run.PublishPlan({1, {1, 1, 6}});
-  for (int i = 0; i < 3; ++i) run.TrainStep();
-  auto next = run.MakePending({2, {1, 4, 6}});
-  next->effect = Continue{};
-  run.Put(std::move(next));
-  for (int i = 0; i < 20; ++i) run.TrainStep();
-  REQUIRE(run.WaitDrained(2));
-  std::map<PlanId, std::vector<int64_t>> steps;
-  for (const Record& record : run.sink->records()) steps[record.plan_id].push_back(record.step);
-  CHECK(steps[1] == std::vector<int64_t>{1, 2, 3});
-  CHECK(steps[2] == std::vector<int64_t>{5, 9, 13});
-  CHECK(run.ended[1].reason == EndReason::kTimes);
-  CHECK(run.drained[2].collected == 3);
 }
 
 }  // namespace

@@ -87,8 +87,7 @@ TEST_CASE("who finds that the step is ahead when the gate is set is right: the s
 }
 
 TEST_CASE("a plan that reaches a rank after its agreed step ends where it ends on the others") {
-  Run run;
-  run.Start();
+  StartedRun run;
   for (int i = 0; i < 5; ++i) run.TrainStep();
   auto pending = run.MakePending({1, {0, 2, 4}});
   pending->at_step = 3;  // collected on the others: 3, 5, 7, 9
@@ -104,8 +103,7 @@ TEST_CASE("a plan that reaches a rank after its agreed step ends where it ends o
 }
 
 TEST_CASE("rows of steps in doubt are marked, those of hooks without a tensor too") {
-  Run run;
-  run.Start();
+  StartedRun run;
   run.PublishPlan({1, {1, 1, 4}});
   run.TrainStep();
   run.TrainStep();

@@ -31,7 +31,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-TEST_CASE("a wake-up waits as long as it is told, wherever the wall clock goes") {
+TEST_CASE("a wake-up waits for its whole time, wherever the wall clock goes") {
   WakeUp wake_up;
   wall_clock_ahead = -3600;
   const auto start = steady_clock::now();
@@ -42,7 +42,7 @@ TEST_CASE("a wake-up waits as long as it is told, wherever the wall clock goes")
   wall_clock_ahead = 0;
 }
 
-TEST_CASE("the gate of a step is patient as long as it is told, wherever the wall clock goes") {
+TEST_CASE("the gate of a step waits for its whole patience, wherever the wall clock goes") {
   StepGate gate(0, milliseconds(20));
   gate.HoldAt(1);
   wall_clock_ahead = -3600;

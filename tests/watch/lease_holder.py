@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-# Whoever asks for the file is told to come again until then.
+# Until then an open of the file fails with EWOULDBLOCK.
 HOLD_S = 0.3
 
 file = open(sys.argv[1], "r+b")

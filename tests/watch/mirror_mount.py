@@ -1,7 +1,7 @@
 """A FUSE file system that shows the file config.json of another directory: ``mirror_mount.py BEHIND MOUNT_POINT``.
 
-What changes behind it is read through it, and tells nobody. At SIGUSR1 it stops answering, as a server does that is
-gone; at SIGUSR2 it goes on. It speaks the kernel's own protocol, so that it needs no library.
+A change behind it is read through it, and gives no event. At SIGUSR1 it stops answering, as a server does that is
+gone; at SIGUSR2 it goes on. It uses the kernel's own protocol, so that it needs no library.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""Scripts of what people and machines do to a config file, and what a watcher must see of it.
+"""Scripts of the changes that people and machines make to a config file, and of the reports that a watcher owes.
 
 A scenario is a few lines of text. Most of them are shell, run by one bash in the scenario's directory; $V is a folder
-of versions to save ($V/0 to $V/9 are valid configs of the same size, the others say in VERSIONS what they are). The
+of versions to save ($V/0 to $V/9 are valid configs of the same size, VERSIONS has the others). The
 other lines begin with one of these words:
 
-  needs WORD     what the scenario cannot be played without: see NEEDS
+  needs WORD     a condition without which the scenario cannot be played: see NEEDS
   watch PATH     starts watching; without this line config.json holds version 0 and is watched, and 0 is seen first
   see VERSION    waits until the watcher accepts this version
   see restored VERSION, see refused VERSION, see missing, see unreadable TEXT
-                 waits until it says so; TEXT is a part of the reason
+                 waits until it reports that; TEXT is a part of the reason
   may VERSION    allows this version to be accepted or refused on the way to the next one that is waited for
-  told COUNT     so many times it has spoken in all
-  rest SECONDS   a pause of whoever edits
+  reports COUNT  so many reports there have been in all
+  rest SECONDS   a pause between the edits
 
-One oracle holds for all of them: the version that is waited for is what comes in the end, and nothing comes that was
-not a full version of the file: those of the lines `see` and `may` are, and no other.
+One oracle holds for all of them: the version that is waited for comes in the end, and every version that comes was a
+full version of the file: those of the lines `see` and `may` are, and no other.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Scenario:
 
     @property
     def versions(self) -> set[str]:
-        """Those that the watcher may ever say."""
+        """Those that the watcher may ever report."""
         names = set() if self.sets_the_scene else {"0"}
         for word, *rest in map(str.split, self.lines):
             if word == "may":
@@ -181,7 +181,7 @@ class Stage:
     def perform(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         action = {"needs": lambda _: None, "watch": self.start, "see": self.see, "may": lambda _: None}
-        action.update(told=self.told, rest=lambda seconds: time.sleep(float(seconds)))
+        action.update(reports=self.reports, rest=lambda seconds: time.sleep(float(seconds)))
         try:
             action[word](rest) if word in action else self.run(line)
         except AssertionError as error:
@@ -206,12 +206,12 @@ class Stage:
             self.watch.wait_for(what, lambda e: e["event"] == "unreadable" and rest in e["error"])
         elif word == "refused":
             event = self.watch.wait_refused(VERSIONS[rest])
-            assert event["error"], "a refusal says why"
+            assert event["error"], "a refusal without a reason"
         else:
             event = self.watch.wait_good(VERSIONS[rest or word])
             assert event["event"] == ("restored" if rest else "accepted"), event
 
-    def told(self, count: str) -> None:
+    def reports(self, count: str) -> None:
         assert len(self.watch.events) == int(count), self.watch.events
 
     def run(self, line: str) -> None:
@@ -219,11 +219,11 @@ class Stage:
         self.shell.stdin.write(f"{line}\necho done $?\n")
         self.shell.stdin.flush()
         deadline = time.monotonic() + 6 * DEADLINE_S
-        said = ""
+        output = ""
         while time.monotonic() < deadline:
             answer = self.shell.stdout.readline()
             if answer == "done 0\n":
                 return
-            assert answer and not answer.startswith("done "), f"{said}{answer}"
-            said += answer
-        raise AssertionError(f"{said} takes too long")
+            assert answer and not answer.startswith("done "), f"{output}{answer}"
+            output += answer
+        raise AssertionError(f"{output} takes too long")

@@ -1,6 +1,6 @@
-"""Every way to save, replace, hide and hold up a config file, under a watcher that is told by inotify or looks alone.
+"""Every way to save, replace, hide and hold up a config file, under a watcher with inotify or with looks alone.
 
-The scenarios are text, in the folder scenarios; scenario.py says how they are read. Each has a process and a directory
+The scenarios are text, in the folder scenarios; scenario.py reads them. Each has a process and a directory
 of its own and spends its time waiting, so many play at the same time.
 """
 

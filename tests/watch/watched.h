@@ -1,4 +1,4 @@
-// A watcher on a real loop, and what it has passed on.
+// A watcher on a real loop, with the texts that it has passed on.
 #pragma once
 
 #include <array>
@@ -16,7 +16,8 @@ namespace stepwatch::watch {
 
 using namespace std::chrono_literals;
 
-// A watcher on a real loop that this thread runs, and what it passed on: the bytes, "(missing)" or "(unreadable)".
+// A watcher on a real loop that this thread runs, and the texts that it passed on: the bytes, "(missing)" or
+// "(unreadable)".
 class Watched {
  public:
   // The slow look is off the stage where events are tested, and quick where it alone is.
@@ -30,7 +31,7 @@ class Watched {
   void Destroy() { watcher_.reset(); }
   base::IoThread& io() { return io_; }
   boost::asio::io_context& loop() { return loop_; }
-  const std::vector<std::string>& heard() const { return heard_; }
+  const std::vector<std::string>& passed_on() const { return passed_on_; }
   std::function<void(const FileSnapshot&)> also;
 
   uint64_t looks(LookCause cause) const { return causes_[static_cast<size_t>(cause)]; }
@@ -41,9 +42,9 @@ class Watched {
     watcher_->LookNow([&is_over] { is_over = true; });
     return RunUntil([&is_over] { return is_over; });
   }
-  // Runs the loop until the last thing heard is this.
-  bool Hears(const std::string& last) {
-    return RunUntil([&] { return !heard_.empty() && heard_.back() == last; });
+  // Runs the loop until this is the last that was passed on.
+  bool PassesOn(const std::string& last) {
+    return RunUntil([&] { return !passed_on_.empty() && passed_on_.back() == last; });
   }
   bool RunUntil(const std::function<bool()>& holds) {
     const auto deadline = std::chrono::steady_clock::now() + 10s;
@@ -70,15 +71,15 @@ class Watched {
             .on_look = [this](LookCause cause) { ++causes_[static_cast<size_t>(cause)]; }};
   }
   void OnChange(const FileSnapshot& snapshot) {
-    if (snapshot.kind == SnapshotKind::kBytes) heard_.push_back(snapshot.bytes);
-    if (snapshot.kind == SnapshotKind::kMissing) heard_.push_back("(missing)");
-    if (snapshot.kind == SnapshotKind::kUnreadable) heard_.push_back("(unreadable)");
+    if (snapshot.kind == SnapshotKind::kBytes) passed_on_.push_back(snapshot.bytes);
+    if (snapshot.kind == SnapshotKind::kMissing) passed_on_.push_back("(missing)");
+    if (snapshot.kind == SnapshotKind::kUnreadable) passed_on_.push_back("(unreadable)");
     if (also) also(snapshot);
   }
 
   boost::asio::io_context loop_;
   base::IoThread io_;
-  std::vector<std::string> heard_;
+  std::vector<std::string> passed_on_;
   std::array<uint64_t, kLookCauseCount> causes_{};
   std::unique_ptr<Watcher> watcher_;
 };

@@ -40,25 +40,25 @@ TEST_CASE("a watcher passes on what is there and every kind of save, by events a
   WriteInPlace(path, "{1}");
   Watched watched(path, use_inotify);
   watched.watcher().Start();
-  CHECK(watched.Hears("{1}"));
+  CHECK(watched.PassesOn("{1}"));
   WriteInPlace(path, "{2}");
-  CHECK(watched.Hears("{2}"));
+  CHECK(watched.PassesOn("{2}"));
   WriteByRename(path, "{3}");
-  CHECK(watched.Hears("{3}"));
+  CHECK(watched.PassesOn("{3}"));
   fs::remove(path);
-  CHECK(watched.Hears("(missing)"));
+  CHECK(watched.PassesOn("(missing)"));
   WriteInPlace(path, "{3}");
-  CHECK(watched.Hears("{3}"));
+  CHECK(watched.PassesOn("{3}"));
   fs::remove(path);
   fs::create_directory(path);
-  CHECK(watched.Hears("(unreadable)"));
+  CHECK(watched.PassesOn("(unreadable)"));
   fs::remove(path);
   WriteInPlace(path, "half");
-  CHECK(watched.Hears("half"));
+  CHECK(watched.PassesOn("half"));
   CHECK(watched.watcher().faults() == 0);
 }
 
-TEST_CASE("mode says how edits are noticed, and why not by events") {
+TEST_CASE("mode is the way in which edits are noticed, with the reason where it is not by events") {
   TemporaryDirectory directory;
   Watched with(directory / "config.json");
   with.watcher().Start();
@@ -74,11 +74,11 @@ TEST_CASE("each look has its cause: events, the slow look, bytes that are to res
   WriteInPlace(path, "{1}");
   Watched by_events(path);
   by_events.watcher().Start();
-  CHECK(by_events.Hears("{1}"));
+  CHECK(by_events.PassesOn("{1}"));
   CHECK(by_events.looks(LookCause::kRefresh) == 1);
   CHECK(by_events.looks(LookCause::kAgain) >= 1);
   WriteByRename(path, "{2}");
-  CHECK(by_events.Hears("{2}"));
+  CHECK(by_events.PassesOn("{2}"));
   CHECK(by_events.looks(LookCause::kEvent) >= 1);
   CHECK(by_events.looks(LookCause::kSlow) == 0);
   REQUIRE(by_events.LookNow());
@@ -86,7 +86,7 @@ TEST_CASE("each look has its cause: events, the slow look, bytes that are to res
 
   Watched by_looks(path, false);
   by_looks.watcher().Start();
-  CHECK(by_looks.Hears("{2}"));
+  CHECK(by_looks.PassesOn("{2}"));
   CHECK(by_looks.RunUntil([&] { return by_looks.looks(LookCause::kSlow) >= 2; }));
   CHECK(by_looks.looks(LookCause::kEvent) == 0);
   for (const Watched* watched : {&by_events, &by_looks}) {
@@ -106,32 +106,32 @@ TEST_CASE("events follow links, replaced directories and files that come back") 
   fs::create_symlink("data/config.json", directory / "config.json");
   Watched watched(directory / "config.json");
   watched.watcher().Start();
-  CHECK(watched.Hears("{1}"));
+  CHECK(watched.PassesOn("{1}"));
   for (const char* version : {"v2", "v1", "v2"}) {
     fs::create_symlink(version, directory / "data_tmp");
     fs::rename(directory / "data_tmp", directory / "data");
-    CHECK(watched.Hears(version[1] == '2' ? "{2}" : "{1}"));
+    CHECK(watched.PassesOn(version[1] == '2' ? "{2}" : "{1}"));
   }
   WriteInPlace(directory / "v2/config.json", "{22}");
-  CHECK(watched.Hears("{22}"));
+  CHECK(watched.PassesOn("{22}"));
   fs::rename(directory / "v2", directory / "v3");
-  CHECK(watched.Hears("(missing)"));
+  CHECK(watched.PassesOn("(missing)"));
   fs::create_directory(directory / "v2");
   WriteInPlace(directory / "v2/config.json", "{222}");
-  CHECK(watched.Hears("{222}"));
+  CHECK(watched.PassesOn("{222}"));
 }
 
-TEST_CASE("LookNow passes a change on before it says that it is over, also before Start") {
+TEST_CASE("LookNow passes a change on before it is over, also before Start") {
   TemporaryDirectory directory;
   WriteInPlace(directory / "config.json", "{1}");
   Watched watched(directory / "config.json");
   REQUIRE(watched.LookNow());
-  CHECK(watched.heard() == std::vector<std::string>{"{1}"});
+  CHECK(watched.passed_on() == std::vector<std::string>{"{1}"});
   watched.watcher().Start();
   WriteInPlace(directory / "config.json", "{2}");
   REQUIRE(watched.LookNow());
   REQUIRE(watched.LookNow());
-  CHECK(watched.heard() == std::vector<std::string>{"{1}", "{2}"});
+  CHECK(watched.passed_on() == std::vector<std::string>{"{1}", "{2}"});
 }
 
 TEST_CASE("known bytes are not passed on, an edit after them is") {
@@ -140,14 +140,14 @@ TEST_CASE("known bytes are not passed on, an edit after them is") {
   WriteInPlace(path, "{true}");
   Watched watched(path);
   watched.watcher().Start();
-  CHECK(watched.Hears("{true}"));
+  CHECK(watched.PassesOn("{true}"));
   watched.watcher().SetKnown(base::Sha256Hex("{false}"));
   WriteByRename(path, "{false}");
   const uint64_t looks = watched.watcher().looks();
   CHECK(watched.RunUntil([&] { return watched.watcher().looks() > looks; }));
   WriteByRename(path, "{true}");
-  CHECK(watched.RunUntil([&] { return watched.heard().size() == 2; }));
-  CHECK(watched.heard() == std::vector<std::string>{"{true}", "{true}"});
+  CHECK(watched.RunUntil([&] { return watched.passed_on().size() == 2; }));
+  CHECK(watched.passed_on() == std::vector<std::string>{"{true}", "{true}"});
 }
 
 TEST_CASE("a change that its owner throws at is passed on again until it is taken over") {
@@ -160,11 +160,11 @@ TEST_CASE("a change that its owner throws at is passed on again until it is take
     if (faults-- > 0) throw std::runtime_error("a bug of the owner");
   };
   watched.watcher().Start();
-  CHECK(watched.RunUntil([&] { return watched.heard().size() == 3; }));
+  CHECK(watched.RunUntil([&] { return watched.passed_on().size() == 3; }));
   REQUIRE(watched.LookNow());
   WriteInPlace(path, "{2}");
-  CHECK(watched.Hears("{2}"));
-  CHECK(watched.heard() == std::vector<std::string>{"{1}", "{1}", "{1}", "{2}"});
+  CHECK(watched.PassesOn("{2}"));
+  CHECK(watched.passed_on() == std::vector<std::string>{"{1}", "{1}", "{1}", "{2}"});
   CHECK(watched.watcher().faults() == 2);
 }
 
@@ -227,11 +227,11 @@ TEST_CASE("without descriptors there are no events and no bytes, and looks go on
   const rlimit none_left = {static_cast<rlim_t>(first_free), limit.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none_left) == 0);
   watched.watcher().Start();
-  const bool was_told = watched.Hears("(unreadable)");
+  const bool was_reported = watched.PassesOn("(unreadable)");
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
-  CHECK(was_told);
+  CHECK(was_reported);
   CHECK(watched.watcher().mode().find("poll (no inotify instance is left") == 0);
-  CHECK(watched.Hears("{1}"));
+  CHECK(watched.PassesOn("{1}"));
 }
 #endif
 
@@ -242,8 +242,8 @@ TEST_CASE("two watchers on one file and one loop do not disturb each other") {
   Watched first(path), second(path, false);
   first.watcher().Start();
   second.watcher().Start();
-  CHECK(first.Hears("{1}"));
-  CHECK(second.Hears("{1}"));
+  CHECK(first.PassesOn("{1}"));
+  CHECK(second.PassesOn("{1}"));
 }
 
 TEST_CASE("thousands of events beside the file cost few looks") {
@@ -252,7 +252,7 @@ TEST_CASE("thousands of events beside the file cost few looks") {
   WriteInPlace(path, "{1}");
   Watched watched(path);
   watched.watcher().Start();
-  CHECK(watched.Hears("{1}"));
+  CHECK(watched.PassesOn("{1}"));
   const uint64_t looks_before = watched.watcher().looks();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < testing::Rounds(3000); ++i) {
@@ -260,7 +260,7 @@ TEST_CASE("thousands of events beside the file cost few looks") {
     watched.loop().poll();
   }
   WriteInPlace(path, "{2}");
-  CHECK(watched.Hears("{2}"));
+  CHECK(watched.PassesOn("{2}"));
   const auto took = std::chrono::steady_clock::now() - begin;
   CHECK(watched.watcher().looks() - looks_before <= static_cast<uint64_t>(took / 10ms) + 10);
 }
@@ -270,7 +270,7 @@ struct Hung {
   Hung() {
     WriteInPlace(path, "{1}");
     watched.watcher().Start();
-    REQUIRE(watched.Hears("{1}"));
+    REQUIRE(watched.PassesOn("{1}"));
     files.Hang();
     WriteInPlace(path, "{2}");
     REQUIRE(watched.RunUntil([this] { return files.held() == 1; }));
@@ -296,14 +296,14 @@ TEST_CASE("while a look hangs in the file system the loop goes on, and no other 
   CHECK(hung.files.held() == 1);
   CHECK(hung.watched.watcher().looks() == looks);
   hung.files.LetGo();
-  CHECK(hung.watched.Hears("{2}"));
+  CHECK(hung.watched.PassesOn("{2}"));
 }
 
 TEST_CASE("an edit made while a look hangs is found by a look after it") {
   Hung hung;
   WriteByRename(hung.path, "{3}");  // the look has the file of before open
   hung.files.LetGo();
-  CHECK(hung.watched.Hears("{3}"));
+  CHECK(hung.watched.PassesOn("{3}"));
 }
 
 TEST_CASE("an impatient look that hangs is over when the file system answers, and finds what was saved meanwhile") {
@@ -315,7 +315,7 @@ TEST_CASE("an impatient look that hangs is over when the file system answers, an
   CHECK_FALSE(is_over);
   hung.files.LetGo();
   REQUIRE(hung.watched.RunUntil([&is_over] { return is_over; }));
-  CHECK(hung.watched.heard().back() == "{3}");
+  CHECK(hung.watched.passed_on().back() == "{3}");
 }
 
 TEST_CASE("a watcher, its loop and its executor may go while a look hangs") {

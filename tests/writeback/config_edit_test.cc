@@ -10,6 +10,7 @@
 
 #include "src/base/sha256.h"
 #include "tests/catch.h"
+#include "tests/has.h"
 #include "tests/writeback/write_back_fixture.h"
 
 namespace stepwatch::writeback {
@@ -18,41 +19,26 @@ namespace {
 namespace fs = std::filesystem;
 using namespace testing;
 
-bool Says(const WriteBackResult& result, const std::string& words) {
-  return result.message.find(words) != std::string::npos;
+bool Reports(const WriteBackResult& result, const std::string& words) {
+  return Has(result.message, words);
 }
 
 }  // namespace
 
-TEST_CASE("only the token changes") {
-  TemporaryDirectory directory;
-  const std::string path = directory / "config.json";
-  testing::WriteInPlace(path, kBase);
-  WriteBackResult result = SetDynamicOn(path, base::Sha256Hex(kBase), false);
-  CHECK(result.outcome == WriteBackOutcome::kWritten);
-  CHECK(result.message.empty());
-  CHECK(Contents(path) == kOurs);
-  CHECK(result.sha256 == base::Sha256Hex(kOurs));
-  LookToTheEnd(result);
-  CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
-}
-
 TEST_CASE("mode, owner and attributes of the file are kept") {
-  TemporaryDirectory directory;
-  const std::string path = directory / "config.json";
-  testing::WriteInPlace(path, kBase);
-  REQUIRE(::chmod(path.c_str(), 0640) == 0);
-  if (::geteuid() == 0) REQUIRE(::chown(path.c_str(), 12345, 23456) == 0);
-  const bool has_attributes = ::setxattr(path.c_str(), "user.comment", "mine", 4, 0) == 0;
+  const ConfigPlace place;
+  REQUIRE(::chmod(place.path.c_str(), 0640) == 0);
+  if (::geteuid() == 0) REQUIRE(::chown(place.path.c_str(), 12345, 23456) == 0);
+  const bool has_attributes = ::setxattr(place.path.c_str(), "user.comment", "mine", 4, 0) == 0;
   struct stat before = {}, after = {};
-  REQUIRE(::stat(path.c_str(), &before) == 0);
-  CHECK(WriteBack(path).outcome == WriteBackOutcome::kWritten);
-  REQUIRE(::stat(path.c_str(), &after) == 0);
+  REQUIRE(::stat(place.path.c_str(), &before) == 0);
+  CHECK(WriteBack(place.path).outcome == WriteBackOutcome::kWritten);
+  REQUIRE(::stat(place.path.c_str(), &after) == 0);
   CHECK(after.st_mode == before.st_mode);
   CHECK(after.st_uid == before.st_uid);
   CHECK(after.st_gid == before.st_gid);
   char value[8] = {};
-  if (has_attributes) CHECK(::getxattr(path.c_str(), "user.comment", value, sizeof value) == 4);
+  if (has_attributes) CHECK(::getxattr(place.path.c_str(), "user.comment", value, sizeof value) == 4);
 }
 
 TEST_CASE("links stay links: the file at their end is changed") {
@@ -69,14 +55,13 @@ TEST_CASE("links stay links: the file at their end is changed") {
 }
 
 TEST_CASE("a file with hard links is changed in place, under all its names") {
-  TemporaryDirectory directory;
-  testing::WriteInPlace(directory / "config.json", kBase);
-  fs::create_hard_link(directory / "config.json", directory / "other.json");
-  const WriteBackResult result = WriteBack(directory / "config.json");
+  const ConfigPlace place;
+  fs::create_hard_link(place.path, place.directory / "other.json");
+  const WriteBackResult result = WriteBack(place.path);
   CHECK(result.outcome == WriteBackOutcome::kWritten);
   CHECK(result.method == "in place");
-  CHECK(Contents(directory / "other.json") == kOurs);
-  CHECK(fs::hard_link_count(directory / "config.json") == 2);
+  CHECK(Contents(place.directory / "other.json") == kOurs);
+  CHECK(fs::hard_link_count(place.path) == 2);
 }
 
 TEST_CASE("other bytes than those that started the window are left alone") {
@@ -85,43 +70,43 @@ TEST_CASE("other bytes than those that started the window are left alone") {
   testing::WriteInPlace(path, "{\"dynamic_on\": true, \"start_step\": 7}");
   const WriteBackResult result = WriteBack(path);
   CHECK(result.outcome == WriteBackOutcome::kEdited);
-  CHECK(Says(result, "was edited meanwhile"));
+  CHECK(Reports(result, "was edited meanwhile"));
   CHECK(result.method.empty());
   CHECK(Contents(path) == "{\"dynamic_on\": true, \"start_step\": 7}");
 }
 
-TEST_CASE("what cannot be written back says why, and nothing changes") {
+TEST_CASE("a config that cannot be written back is reported with the reason, and stays") {
   TemporaryDirectory directory;
   const std::string path = directory / "config.json";
   SECTION("no file") {
-    CHECK(Says(WriteBack(path), "cannot be found"));
+    CHECK(Reports(WriteBack(path), "cannot be found"));
     CHECK(NamesIn(directory).empty());
   }
   SECTION("a directory") {
     fs::create_directory(path);
-    CHECK(Says(WriteBack(path), "is not a regular file"));
+    CHECK(Reports(WriteBack(path), "is not a regular file"));
   }
   SECTION("a FIFO") {
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    CHECK(Says(WriteBack(path), "is not a regular file"));
+    CHECK(Reports(WriteBack(path), "is not a regular file"));
   }
   SECTION("no such key") {
     testing::WriteInPlace(path, "{}");
     const WriteBackResult result = SetDynamicOn(path, base::Sha256Hex("{}"), false);
     CHECK(result.outcome == WriteBackOutcome::kRefused);
-    CHECK(Says(result, "add \"dynamic_on\": false"));
+    CHECK(Reports(result, "add \"dynamic_on\": false"));
     CHECK(Contents(path) == "{}");
   }
   SECTION("a read-only file") {
     testing::WriteInPlace(path, kBase);
     HookedFiles files([](std::string_view call) { return call == "faccessat" ? EACCES : 0; });
-    CHECK(Says(WriteBack(path, files), "is read-only: Permission denied"));
+    CHECK(Reports(WriteBack(path, files), "is read-only: Permission denied"));
     CHECK(Contents(path) == kBase);
     CHECK(SetDynamicOn(path, "", true, files).outcome == WriteBackOutcome::kUnchanged);  // as it is already
   }
 }
 
-TEST_CASE("a directory that takes no new file still has its config written in place") {
+TEST_CASE("the config of a directory without room for a new file is written in place") {
   if (::geteuid() == 0) return;  // root may write everywhere
   TemporaryDirectory directory;
   fs::create_directory(directory / "d");
@@ -144,14 +129,13 @@ TEST_CASE("each fallback is chosen by what the system answers") {
         Row{"renameat2", EXDEV, "in place"}, Row{"fsync", ENOSPC, "in place"}, Row{"pwrite", 0, "exchange"},
         Row{"F_SETLEASE", EINVAL, "exchange"}, Row{"fchmod", EPERM, "in place"}}) {
     INFO(row.call << " answers " << row.error);
-    TemporaryDirectory directory;
-    testing::WriteInPlace(directory / "config.json", kBase);
+    const ConfigPlace place;
     HookedFiles files([&](std::string_view call) { return call == row.call ? row.error : 0; });
-    const WriteBackResult result = WriteBackToTheEnd(directory / "config.json", files);
+    const WriteBackResult result = WriteBackToTheEnd(place.path, files);
     CHECK(result.outcome == WriteBackOutcome::kWritten);
     CHECK(result.method == row.method);
-    CHECK(Contents(directory / "config.json") == kOurs);
-    CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
+    CHECK(Contents(place.path) == kOurs);
+    CHECK(NamesIn(place.directory) == kConfigAlone);
   }
 }
 
@@ -166,46 +150,41 @@ TEST_CASE("a config whose name leaves no room for a longer one is written in pla
   CHECK(NamesIn(directory) == std::vector<std::string>{name});
 }
 
-TEST_CASE("a writer that keeps the file open and writes at the very moment of ours is told of") {
-  TemporaryDirectory directory;
-  const std::string path = directory / "config.json";
-  testing::WriteInPlace(path, kBase);
-  const base::UniqueFd writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+TEST_CASE("a writer that keeps the file open and writes at the moment of ours is reported") {
+  const ConfigPlace place;
+  const base::UniqueFd writer(::open(place.path.c_str(), O_WRONLY | O_CLOEXEC));
   int writes = 0;
   HookedFiles files([&](std::string_view call) {
     // The first write is that of the temporary file.
     if (call == "pwrite" && ++writes == 2) CHECK(::pwrite(writer.get(), "{ }", 3, 0) == 3);
     return 0;
   });
-  const WriteBackResult result = WriteBackToTheEnd(path, files);
+  const WriteBackResult result = WriteBackToTheEnd(place.path, files);
   CHECK(result.outcome == WriteBackOutcome::kEdited);
-  CHECK(Says(result, "check its content"));
+  CHECK(Reports(result, "check its content"));
 }
 
 TEST_CASE("a full disk leaves the old text") {
-  TemporaryDirectory directory;
-  testing::WriteInPlace(directory / "config.json", kBase);
+  const ConfigPlace place;
   HookedFiles files([](std::string_view call) { return call == "pwrite" || call == "fallocate" ? ENOSPC : 0; });
-  const WriteBackResult result = WriteBack(directory / "config.json", files);
+  const WriteBackResult result = WriteBack(place.path, files);
   CHECK(result.outcome == WriteBackOutcome::kImpossible);
-  CHECK(Says(result, "No space left"));
-  CHECK(Contents(directory / "config.json") == kBase);
-  CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
+  CHECK(Reports(result, "No space left"));
+  CHECK(Contents(place.path) == kBase);
+  CHECK(NamesIn(place.directory) == kConfigAlone);
 }
 
 TEST_CASE("a program that keeps the file open for writing goes on with the same file") {
-  TemporaryDirectory directory;
-  const std::string path = directory / "config.json";
-  testing::WriteInPlace(path, kBase);
-  base::UniqueFd writer(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const ConfigPlace place;
+  base::UniqueFd writer(::open(place.path.c_str(), O_WRONLY | O_CLOEXEC));
   REQUIRE(writer.valid());
-  const WriteBackResult result = WriteBackToTheEnd(path);
+  const WriteBackResult result = WriteBackToTheEnd(place.path);
   CHECK(result.outcome == WriteBackOutcome::kWritten);
-  CHECK(Contents(path) == kOurs);
+  CHECK(Contents(place.path) == kOurs);
   REQUIRE(::ftruncate(writer.get(), 0) == 0);
   REQUIRE(::write(writer.get(), "{}", 2) == 2);
-  CHECK(Contents(path) == "{}");
-  CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
+  CHECK(Contents(place.path) == "{}");
+  CHECK(NamesIn(place.directory) == kConfigAlone);
 }
 
 TEST_CASE("dynamic_on is made true and false without a hash, and only when it is not so already") {
@@ -219,7 +198,7 @@ TEST_CASE("dynamic_on is made true and false without a hash, and only when it is
   LookToTheEnd(on);
   WriteBackResult again = SetDynamicOn(path, "", true);
   CHECK(again.outcome == WriteBackOutcome::kUnchanged);
-  CHECK(Says(again, "holds that text already"));
+  CHECK(Reports(again, "holds that text already"));
   CHECK(!again.displaced);
   CHECK(SetDynamicOn(path, base::Sha256Hex(kOurs), false).outcome == WriteBackOutcome::kEdited);
   CHECK(Contents(path) == kBase);
@@ -229,24 +208,22 @@ TEST_CASE("a config is replaced byte for byte, with mode and links kept") {
   for (const Change& change : Changes()) {
     for (const bool has_hard_link : {false, true}) {
       INFO(change.name << (has_hard_link ? ", hard link" : ""));
-      TemporaryDirectory directory;
-      const std::string path = directory / "config.json";
-      testing::WriteInPlace(path, kBase);
-      REQUIRE(::chmod(path.c_str(), 0640) == 0);
-      if (has_hard_link) fs::create_hard_link(path, directory / "other.json");
-      WriteBackResult result = change.make(path, base::FileSystem::Real());
+      const ConfigPlace place;
+      REQUIRE(::chmod(place.path.c_str(), 0640) == 0);
+      if (has_hard_link) fs::create_hard_link(place.path, place.directory / "other.json");
+      WriteBackResult result = change.make(place.path, base::FileSystem::Real());
       CHECK(result.outcome == WriteBackOutcome::kWritten);
       CHECK(result.method == (has_hard_link ? "in place" : "exchange"));
       CHECK(result.sha256 == base::Sha256Hex(change.ours));
       LookToTheEnd(result);
-      CHECK(Contents(path) == change.ours);
-      CHECK(fs::status(path).permissions() == fs::perms(0640));
-      CHECK(NamesIn(directory).size() == (has_hard_link ? 2 : 1));
+      CHECK(Contents(place.path) == change.ours);
+      CHECK(fs::status(place.path).permissions() == fs::perms(0640));
+      CHECK(NamesIn(place.directory).size() == (has_hard_link ? 2 : 1));
     }
   }
 }
 
-TEST_CASE("a config that is not there is created whole, unless somebody was faster or a hash was given") {
+TEST_CASE("a missing config is created whole, unless another process was faster or a hash was given") {
   TemporaryDirectory directory;
   const std::string path = directory / "config.json";
   SECTION("with the mode of any new file") {
@@ -268,7 +245,7 @@ TEST_CASE("a config that is not there is created whole, unless somebody was fast
     });
     CHECK(ReplaceConfig(path, "", kOurs, files).outcome == WriteBackOutcome::kEdited);
     CHECK(Contents(path) == kBase);
-    CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
+    CHECK(NamesIn(directory) == kConfigAlone);
   }
   SECTION("a hash of what it should hold") {
     CHECK(ReplaceConfig(path, base::Sha256Hex(kBase), kOurs).outcome == WriteBackOutcome::kEdited);
@@ -276,35 +253,32 @@ TEST_CASE("a config that is not there is created whole, unless somebody was fast
   }
   SECTION("a link that leads nowhere, a directory that is not there") {
     fs::create_symlink("nowhere.json", path);
-    CHECK(Says(ReplaceConfig(path, "", kOurs), "is a dangling symbolic link"));
-    CHECK(Says(ReplaceConfig(directory / "no/config.json", "", kOurs), "cannot be created: No such file or directory"));
+    CHECK(Reports(ReplaceConfig(path, "", kOurs), "is a dangling symbolic link"));
+    CHECK(Reports(ReplaceConfig(directory / "no/config.json", "", kOurs),
+                  "cannot be created: No such file or directory"));
     CHECK(SetDynamicOn(directory / "other.json", "", true).outcome == WriteBackOutcome::kImpossible);
-    CHECK(NamesIn(directory) == std::vector<std::string>{"config.json"});
+    CHECK(NamesIn(directory) == kConfigAlone);
   }
 }
 
 TEST_CASE("a file that another writer keeps to itself for a moment is waited for") {
-  TemporaryDirectory directory;
-  const std::string path = directory / "config.json";
-  testing::WriteInPlace(path, kBase);
+  const ConfigPlace place;
   int refusals = 3;
   HookedFiles files([&](std::string_view call) { return call == "open" && refusals-- > 0 ? EWOULDBLOCK : 0; });
-  CHECK(WriteBackToTheEnd(path, files).outcome == WriteBackOutcome::kWritten);
-  CHECK(Contents(path) == kOurs);
+  CHECK(WriteBackToTheEnd(place.path, files).outcome == WriteBackOutcome::kWritten);
+  CHECK(Contents(place.path) == kOurs);
 }
 
-TEST_CASE("a text longer than anybody reads is refused, and so is a word where no text can be changed") {
-  TemporaryDirectory directory;
-  const std::string path = directory / "config.json";
-  testing::WriteInPlace(path, kBase);
-  const WriteBackResult result = ReplaceConfig(path, "", std::string((size_t{1} << 20) + 1, ' '));
+TEST_CASE("a text beyond the limit is refused, and so is a change where the text has no usable word") {
+  const ConfigPlace place;
+  const WriteBackResult result = ReplaceConfig(place.path, "", std::string((size_t{1} << 20) + 1, ' '));
   CHECK(result.outcome == WriteBackOutcome::kRefused);
-  CHECK(Says(result, "accepted: at most 1048576"));
-  CHECK(Contents(path) == kBase);
+  CHECK(Reports(result, "accepted: at most 1048576"));
+  CHECK(Contents(place.path) == kBase);
   for (const std::string text : {"{}", "{\"dynamic_on\": 1}", "{\"dynamic_on\": true"}) {
-    testing::WriteInPlace(path, text);
-    CHECK(SetDynamicOn(path, "", true).outcome == WriteBackOutcome::kRefused);
-    CHECK(Contents(path) == text);
+    testing::WriteInPlace(place.path, text);
+    CHECK(SetDynamicOn(place.path, "", true).outcome == WriteBackOutcome::kRefused);
+    CHECK(Contents(place.path) == text);
   }
 }
 

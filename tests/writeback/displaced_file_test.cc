@@ -49,9 +49,8 @@ class LateEditor {
 };
 
 // A config that has just been written back, and an editor that comes late.
-struct LateEdit {
-  explicit LateEdit(base::FileSystem& files = base::FileSystem::Real()) {
-    testing::WriteInPlace(path, kBase);
+struct LateEdit : ConfigPlace {
+  explicit LateEdit(base::FileSystem& files = base::FileSystem::Real()) : ConfigPlace(PlaceInMemory()) {
     editor.emplace(path);
     WriteBackResult result = WriteBack(path, files);
     REQUIRE(result.outcome == WriteBackOutcome::kWritten);
@@ -65,12 +64,7 @@ struct LateEdit {
     return Look();
   }
   Findings LookToTheEnd() { return testing::LookToTheEnd(displaced, now); }
-  std::vector<std::string> Conflicts() const {
-    return ContentsBeside(directory.path(), ".config.json.stepwatch-conflict-");
-  }
 
-  TemporaryDirectory directory{PlaceInMemory()};
-  const std::string path = directory / "config.json";
   std::optional<LateEditor> editor;
   std::string method;
   DisplacedFiles displaced;
@@ -221,7 +215,7 @@ TEST_CASE("the last look removes the file, puts a late save in, or leaves a file
   CHECK(!stage.displaced.look_at());
 }
 
-TEST_CASE("what a killed process left is found, and removed or put in") {
+TEST_CASE("the displaced file of a killed process is found, and removed or put in") {
   LateEdit stage;
   SECTION("nobody's edit") {
     DisplacedFiles found = FindDisplaced(stage.path);
@@ -238,16 +232,6 @@ TEST_CASE("what a killed process left is found, and removed or put in") {
     CHECK(testing::LookToTheEnd(found, stage.now).empty());
     CHECK(NamesIn(stage.directory) == kConfigAlone);
   }
-  SECTION("an edit that the process which left it still looks at") {
-    stage.editor->Save(kEdit);
-    DisplacedFiles found = FindDisplaced(stage.path);
-    CHECK(KindsOf(stage.Look()) == kPutBack);
-    CHECK(KindsOf(found.Look(stage.now)) == kPutBack);
-    CHECK(stage.LookToTheEnd().empty());
-    CHECK(testing::LookToTheEnd(found, stage.now).empty());
-    CHECK(Contents(stage.path) == kEdit);
-    CHECK(NamesIn(stage.directory) == kConfigAlone);
-  }
 }
 
 TEST_CASE("only a regular file of the config's owner with one name is taken over") {
@@ -256,32 +240,16 @@ TEST_CASE("only a regular file of the config's owner with one name is taken over
   REQUIRE(name.find(".config.json.stepwatch-displaced-") == 0);
   const std::string left = stage.directory / name;
   stage.editor->Save(kEdit);
-  SECTION("a second name") {
-    fs::create_hard_link(left, stage.directory / "mine");
-  }
-  SECTION("a link") {
-    fs::rename(left, stage.directory / "mine");
-    fs::create_symlink("mine", left);
-  }
-  SECTION("a FIFO") {
-    fs::remove(left);
-    REQUIRE(::mkfifo(left.c_str(), 0600) == 0);
-  }
+  MakeForeign(left, stage.directory);
   SECTION("another name") {
     fs::rename(left, stage.directory / ".config.json.stepwatch-displaced-1234");
-  }
-  SECTION("another owner") {
-    if (::geteuid() == 0)
-      REQUIRE(::chown(left.c_str(), 12345, 12345) == 0);
-    else
-      fs::remove(left);  // only root can give files away
   }
   DisplacedFiles found = FindDisplaced(stage.path);
   CHECK(!found.look_at());
   CHECK(Contents(stage.path) == kOurs);
 }
 
-TEST_CASE("where there is no config or no directory, nothing is found and nothing is lost") {
+TEST_CASE("without a config or a directory no displaced file is found, and none is lost") {
   CHECK(!FindDisplaced("/nonexistent/config.json").look_at());
   TemporaryDirectory directory;
   CHECK(!FindDisplaced(directory / "config.json").look_at());
@@ -360,7 +328,7 @@ TEST_CASE("a config that is removed during the grace stays removed unless somebo
   }
 }
 
-TEST_CASE("a file that cannot be removed or read is told once and left") {
+TEST_CASE("a file that cannot be removed or read is reported once and left") {
   for (const std::string call : {"unlink", "pread"}) {
     int error = 0;
     HookedFiles files([&](std::string_view name) { return name == call ? error : 0; });
@@ -402,7 +370,7 @@ TEST_CASE("a forked child removes nothing") {
   CHECK(Contents(stage.path) == kEdit);
 }
 
-TEST_CASE("a child that is forked at any call of a write-back keeps nobody from saving afterwards") {
+TEST_CASE("a child that is forked at any call of a write-back does not keep editors from saving afterwards") {
   for (const bool has_hard_link : {false, true}) {
     for (int k = has_hard_link ? Every(2) - 1 : 0;; k += Every(2)) {
       TemporaryDirectory directory{PlaceInMemory()};

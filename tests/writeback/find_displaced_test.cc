@@ -1,4 +1,4 @@
-// What a process that comes later does about the displaced files of another one.
+// A later process and the displaced files of another one.
 #include <chrono>
 #include <string>
 
@@ -11,9 +11,8 @@ namespace {
 using namespace testing;
 
 // A config that a process has just changed, and the file that it displaced.
-struct Changed {
-  Changed() {
-    testing::WriteInPlace(path, kBase);
+struct Changed : ConfigPlace {
+  Changed() : ConfigPlace(PlaceInMemory()) {
     WriteBackResult result = WriteBack(path);
     REQUIRE(result.displaced);
     files = Displaced(result);
@@ -21,8 +20,6 @@ struct Changed {
       if (name != "config.json") displaced = directory / name;
   }
 
-  TemporaryDirectory directory{PlaceInMemory()};
-  const std::string path = directory / "config.json";
   std::string displaced;
   DisplacedFiles files;
 };
@@ -51,7 +48,7 @@ TEST_CASE("two processes that look after one displaced file put a late edit in o
   LookToTheEnd(changed.files, now);
   LookToTheEnd(other, now);
   CHECK(Contents(changed.path) == kEdit);
-  CHECK(NamesIn(changed.directory) == std::vector<std::string>{"config.json"});
+  CHECK(NamesIn(changed.directory) == kConfigAlone);
 }
 
 TEST_CASE("a displaced file that is found again is looked after once") {
@@ -72,10 +69,9 @@ TEST_CASE("it is known who may write to a displaced file, where there are leases
 }
 
 TEST_CASE("where there are no leases, anybody may be about to write to a displaced file") {
-  TemporaryDirectory directory{PlaceInMemory()};
-  testing::WriteInPlace(directory / "config.json", kBase);
+  const ConfigPlace place(PlaceInMemory());
   HookedFiles no_leases([](std::string_view call) { return call == "F_SETLEASE" ? EINVAL : 0; });
-  WriteBackResult result = WriteBack(directory / "config.json", no_leases);
+  WriteBackResult result = WriteBack(place.path, no_leases);
   CHECK(Displaced(result).MayBeWrittenTo());
 }
 

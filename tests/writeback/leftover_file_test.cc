@@ -1,4 +1,4 @@
-// What is done about the temporary files of processes that were killed in the midst of a write-back.
+// The temporary files of processes that were killed during a write-back.
 #include "controller/writeback/leftover_file.h"
 
 #include <sys/wait.h>
@@ -22,9 +22,8 @@ const char kBeside[] = ".config.json.stepwatch-";
 constexpr std::chrono::milliseconds kAnyAge{0};
 
 // A config beside which a process has been killed before its first call of this name.
-struct KilledWrite {
-  explicit KilledWrite(std::string_view call = "") {
-    testing::WriteInPlace(path, kBase);
+struct KilledWrite : ConfigPlace {
+  explicit KilledWrite(std::string_view call = "") : ConfigPlace(PlaceInMemory()) {
     if (!call.empty()) KillBefore(call);
   }
   void KillBefore(std::string_view call) const {
@@ -48,10 +47,6 @@ struct KilledWrite {
     REQUIRE(names.size() == 2);
     return directory / names[0];
   }
-  std::vector<std::string> Conflicts() const { return ContentsBeside(directory.path(), kConflict); }
-
-  TemporaryDirectory directory{PlaceInMemory()};
-  const std::string path = directory / "config.json";
 };
 
 // The name of the same process in another container, or on another machine.
@@ -65,38 +60,25 @@ std::string Elsewhere(std::string path) {
 
 TEST_CASE("a text of ours that a killed process has left is removed, whole or not, and whatever the config holds") {
   const std::string config = GENERATE(false, true) ? kEdit : kBase;
-  SECTION("whole") {
-    KilledWrite stage("renameat2");
-    CHECK(Contents(stage.Left()) == kOurs);
-    testing::WriteInPlace(stage.path, config);
-    CHECK(TidyLeftovers(stage.path).empty());
-    CHECK(NamesIn(stage.directory) == kConfigAlone);
-  }
-  SECTION("empty") {
-    KilledWrite stage("pwrite");
-    CHECK(Contents(stage.Left()).empty());
-    testing::WriteInPlace(stage.path, config);
-    CHECK(TidyLeftovers(stage.path).empty());
-    CHECK(NamesIn(stage.directory) == kConfigAlone);
-  }
-  SECTION("cut off") {
-    KilledWrite stage("renameat2");
-    fs::resize_file(stage.Left(), kOurs.size() - 5);
-    CHECK(TidyLeftovers(stage.path).empty());
-    CHECK(NamesIn(stage.directory) == kConfigAlone);
-  }
+  const size_t cut_off = kOurs.size() - 5, left = GENERATE_COPY(kOurs.size(), size_t{0}, cut_off);
+  KilledWrite stage(left == 0 ? "pwrite" : "renameat2");
+  CHECK(Contents(stage.Left()) == (left == 0 ? "" : kOurs));
+  fs::resize_file(stage.Left(), left);
+  if (left != cut_off) testing::WriteInPlace(stage.path, config);
+  CHECK(TidyLeftovers(stage.path).empty());
+  CHECK(NamesIn(stage.directory) == kConfigAlone);
 }
 
-TEST_CASE("what may be an edit is kept under the name of a conflict, and told once") {
+TEST_CASE("a possible edit is kept under the name of a conflict, and reported once") {
   for (const std::string& text : {kEdit, kOurs + "// mine\n", kEdit.substr(0, 9), std::string("\n")}) {
     INFO(text);
     KilledWrite stage("renameat2");
     testing::WriteInPlace(stage.Left(), text);
-    const Findings told = TidyLeftovers(stage.path);
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].kind == DisplacedFile::Finding::Kind::kKept);
-    CHECK(told[0].message.find(stage.Left()) != std::string::npos);
-    CHECK(told[0].message.find("may hold a late edit") != std::string::npos);
+    const Findings findings = TidyLeftovers(stage.path);
+    REQUIRE(findings.size() == 1);
+    CHECK(findings[0].kind == DisplacedFile::Finding::Kind::kKept);
+    CHECK(findings[0].message.find(stage.Left()) != std::string::npos);
+    CHECK(findings[0].message.find("may hold a late edit") != std::string::npos);
     CHECK(stage.Conflicts() == std::vector<std::string>{text});
     CHECK(TidyLeftovers(stage.path).empty());
     CHECK(TidyLeftovers(stage.path, base::FileSystem::Real(), kAnyAge).empty());
@@ -130,7 +112,7 @@ TEST_CASE("a file that somebody has open for writing is left alone") {
   CHECK(NamesIn(stage.directory) == kConfigAlone);
 }
 
-TEST_CASE("a pid of another container, or of a name that does not say whose, is proof of nothing, and age is") {
+TEST_CASE("the pid of another container, or of a name without its machine, proves nothing, and age does") {
   KilledWrite stage("renameat2");
   const std::string left = stage.Left();
   SECTION("another container") {
@@ -147,7 +129,7 @@ TEST_CASE("a pid of another container, or of a name that does not say whose, is 
     CHECK(TidyLeftovers(stage.path, base::FileSystem::Real(), kAnyAge).empty());
     CHECK(NamesIn(stage.directory) == kConfigAlone);
   }
-  SECTION("an earlier release, and a text that nothing tells of") {
+  SECTION("an earlier release, and a text of no record") {
     fs::rename(left, stage.directory / ".config.json.stepwatch-4711-0");
     testing::WriteInPlace(stage.path, kEdit);
     CHECK(TidyLeftovers(stage.path, base::FileSystem::Real(), kAnyAge).size() == 1);
@@ -155,27 +137,14 @@ TEST_CASE("a pid of another container, or of a name that does not say whose, is 
   }
 }
 
-TEST_CASE("what is no temporary file of the config's owner is left alone") {
+TEST_CASE("a file that is not a temporary file of the config's owner is left alone") {
   KilledWrite stage("renameat2");
   const std::string left = stage.Left();
-  SECTION("a second name") {
-    fs::create_hard_link(left, stage.directory / "mine");
-  }
-  SECTION("a link") {
-    fs::rename(left, stage.directory / "mine");
-    fs::create_symlink("mine", left);
-  }
+  MakeForeign(left, stage.directory);
   SECTION("another name") {
     for (const char* name : {"4711", "4711-x", "-4711-0", "new-0-0-0-0-0", "new", "newer", ""})
       testing::WriteInPlace(stage.directory / (kBeside + std::string(name)), kEdit);
     fs::remove(left);
-  }
-  SECTION("another owner") {
-    if (::geteuid() == 0)
-      REQUIRE(::chown(left.c_str(), 12345, 12345) == 0);
-    else
-      testing::WriteInPlace(stage.directory / "mine", "");  // only root can give files away
-    if (::geteuid() != 0) fs::rename(left, stage.directory / "other");
   }
   const std::vector<std::string> before = NamesIn(stage.directory);
   CHECK(TidyLeftovers(stage.path, base::FileSystem::Real(), kAnyAge).empty());
@@ -183,7 +152,8 @@ TEST_CASE("what is no temporary file of the config's owner is left alone") {
   CHECK(TidyLeftovers("/nonexistent/config.json").empty());
 }
 
-TEST_CASE("whichever system call fails while leftovers are tidied up, an edit stays there and is told then or later") {
+TEST_CASE(
+    "whichever system call fails while leftovers are tidied up, an edit stays there and is reported then or later") {
   int first = 0;
   for (const int error : {EIO, EACCES, ENOENT, EINTR}) {
     for (int k = first++ % Every(4);; k += Every(4)) {
@@ -192,10 +162,10 @@ TEST_CASE("whichever system call fails while leftovers are tidied up, an edit st
       stage.KillBefore("renameat2");  // and a text of ours beside it
       int calls_made = 0;
       HookedFiles files([&](std::string_view) { return calls_made++ == k ? error : 0; });
-      size_t told = 0;
-      for (int process = 0; process < 2; ++process) told += TidyLeftovers(stage.path, files).size();
+      size_t reports = 0;
+      for (int process = 0; process < 2; ++process) reports += TidyLeftovers(stage.path, files).size();
       INFO("call " << k << " answers " << error);
-      CHECK(told >= 1);
+      CHECK(reports >= 1);
       CHECK(Contents(stage.path) == kBase);
       CHECK(stage.Conflicts() == std::vector<std::string>{kEdit});
       CHECK(NamesIn(stage.directory).size() == 2);
@@ -244,12 +214,12 @@ TEST_CASE("a process that is killed while it copies a late edit leaves it for th
     const bool is_copied = fs::remove(stage.directory / "copied") || !was_killed;
     DisplacedFiles found = FindDisplaced(stage.path);
     LookToTheEnd(found, std::chrono::steady_clock::now());
-    const Findings told = TidyLeftovers(stage.path);
+    const Findings findings = TidyLeftovers(stage.path);
     const std::vector<std::string> kept = stage.Conflicts();
     const bool is_in_place = Contents(stage.path) == kEdit;
     if (is_copied) CHECK((is_in_place || kept == std::vector<std::string>{kEdit}));
     CHECK((is_in_place || Contents(stage.path) == kOurs));
-    CHECK(told.size() == kept.size());
+    CHECK(findings.size() == kept.size());
     CHECK(NamesIn(stage.directory).size() == 1 + kept.size());
   }
 }

@@ -24,13 +24,12 @@ using namespace testing;
 const char kTemporary[] = ".config.json.stepwatch-";
 constexpr int kEditedAndDone = 3;  // exit code of a child
 
-// Ways of being: an ordinary file, one with two names, a file system without exchange.
+// The config's surroundings: an ordinary file, one with two names, a file system without exchange.
 enum class World { kPlain, kHardLink, kNoExchange };
 
-struct FaultyWrite {
+struct FaultyWrite : ConfigPlace {
   explicit FaultyWrite(World world_in, Change change_in = WriteBackChange())
-      : change(std::move(change_in)), world(world_in), path(directory / "config.json") {
-    testing::WriteInPlace(path, kBase);
+      : ConfigPlace(PlaceInMemory()), change(std::move(change_in)), world(world_in) {
     if (world == World::kHardLink) fs::create_hard_link(path, directory / "other.json");
   }
   // The change and the grace after it. `at(n, call)` is asked before the n-th call, from 0 on.
@@ -47,11 +46,9 @@ struct FaultyWrite {
   // False: the run was over before the n-th call.
   bool WasMade(int n) const { return n < calls_made; }
 
-  TemporaryDirectory directory{PlaceInMemory()};
   Change change;
   World world;
-  std::string path;
-  // Of leases and locks. Not where `at` saves: who opens the file just before a lease ends waits for that end.
+  // Counts the ends of leases and locks too. Not where `at` saves: an open just before a lease ends waits for that end.
   bool counts_ends = false;
   int calls_made = 0;
 };
@@ -189,7 +186,7 @@ TEST_CASE(
         INFO((in_place ? "in place" : "rename") << " before calls " << k << " and " << later << ": " << result.message);
         CHECK(Contents(stage.path) == kSaved);
         for (const std::string& kept : ContentsBeside(stage.directory.path(), kTemporary)) CHECK(kept == first);
-        CHECK(ContentsBeside(stage.directory.path(), kTemporary) == ContentsBeside(stage.directory.path(), kConflict));
+        CHECK(ContentsBeside(stage.directory.path(), kTemporary) == stage.Conflicts());
       }
     }
   }
@@ -216,7 +213,7 @@ TEST_CASE("a slow save that ends just before it is put back does not replace the
   });
   CHECK(renames > 3);
   CHECK(Contents(stage.path) == kSaved);
-  CHECK(ContentsBeside(stage.directory.path(), kConflict) == std::vector<std::string>{first});
+  CHECK(stage.Conflicts() == std::vector<std::string>{first});
 }
 
 TEST_CASE("a save and a failing system call together lose no bytes of the user", "[slow]") {
@@ -237,7 +234,7 @@ TEST_CASE("a save and a failing system call together lose no bytes of the user",
           std::vector<std::string> found = ContentsBeside(stage.directory.path(), kTemporary);
           found.push_back(Contents(stage.path));
           CHECK(std::count(found.begin(), found.end(), kSaved) == 1);
-          CHECK((found.size() == 1 || !ContentsBeside(stage.directory.path(), kConflict).empty()));
+          CHECK((found.size() == 1 || !stage.Conflicts().empty()));
         }
       }
     }
@@ -349,7 +346,7 @@ TEST_CASE("whichever system call fails while leftovers are taken over, a late ed
       // A file that could not be looked at is kept rather than removed.
       for (const std::string& text : ContentsBeside(stage.directory.path(), kTemporary))
         CHECK((text == kOurs || text == kSaved));
-      CHECK(ContentsBeside(stage.directory.path(), kTemporary) == ContentsBeside(stage.directory.path(), kConflict));
+      CHECK(ContentsBeside(stage.directory.path(), kTemporary) == stage.Conflicts());
       if (calls_made <= k) break;
     }
   }

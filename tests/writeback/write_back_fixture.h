@@ -1,7 +1,9 @@
-// What the tests of the write-back share: the text that started a window, and the text it must become.
+// Shared by the tests of the write-back: the text that started a window, and the text that it must become.
 #pragma once
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +18,7 @@
 #include "controller/writeback/config_edit.h"
 #include "controller/writeback/displaced_file.h"
 #include "src/base/sha256.h"
+#include "tests/catch.h"
 #include "tests/hooked_files.h"
 #include "tests/temporary_directory.h"
 
@@ -59,7 +62,7 @@ inline std::vector<Change> Changes() {
           Replacement("longer text", kBase + "// " + std::string(9000, '.') + "\n")};
 }
 
-// What a write-back leaves to be looked at.
+// The displaced file of a write-back.
 inline writeback::DisplacedFiles Displaced(writeback::WriteBackResult& result) {
   writeback::DisplacedFiles files;
   files.AddOurs(result.sha256);
@@ -108,5 +111,38 @@ inline std::vector<std::string> ContentsBeside(const std::string& directory, con
   }
   return contents;
 }
+
+// Makes a file beside the config no file of ours, in one way for each run of a test case.
+inline void MakeForeign(const std::string& left, const TemporaryDirectory& directory) {
+  SECTION("a second name") {
+    std::filesystem::create_hard_link(left, directory / "mine");
+  }
+  SECTION("a link") {
+    std::filesystem::rename(left, directory / "mine");
+    std::filesystem::create_symlink("mine", left);
+  }
+  SECTION("a FIFO") {
+    std::filesystem::remove(left);
+    REQUIRE(::mkfifo(left.c_str(), 0600) == 0);
+  }
+  SECTION("another owner") {
+    if (::geteuid() == 0)
+      REQUIRE(::chown(left.c_str(), 12345, 12345) == 0);
+    else
+      std::filesystem::remove(left);  // only root can give files away
+  }
+}
+
+// A directory with a config.
+struct ConfigPlace {
+  explicit ConfigPlace(const std::filesystem::path& parent = std::filesystem::temp_directory_path())
+      : directory(parent) {
+    WriteInPlace(path, kBase);
+  }
+  std::vector<std::string> Conflicts() const { return ContentsBeside(directory.path(), kConflict); }
+
+  TemporaryDirectory directory;
+  const std::string path = directory / "config.json";
+};
 
 }  // namespace stepwatch::testing

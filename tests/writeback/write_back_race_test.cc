@@ -124,7 +124,7 @@ class Race {
   void Judge(int round, const std::string& path, const std::string& first, const std::string& last,
              const WriteBackResult& result) {
     INFO(mode_.name << ", round " << round << ": " << result.message);
-    // Told to replace whatever is there, we may have read the edit before we replaced it.
+    // A replacement of any text may have read the edit before it replaced it.
     const bool was_read = result.outcome == WriteBackOutcome::kWritten && result.found_sha256 == base::Sha256Hex(last);
     const std::string& expected = was_read ? mode_.change.ours : last;
     CHECK(Contents(path) == expected);
@@ -185,7 +185,7 @@ void PausedAfterOpen(const SaveOrder& order) {
   const auto put = ::write(fd.get(), order.last.data(), order.last.size());
   CHECK(put == static_cast<ssize_t>(order.last.size()));
 }
-// Tries again if it is told that the file was edited meanwhile: by us.
+// Tries again if the file was edited meanwhile: by us.
 void ByReplaceConfig(const SaveOrder& order) {
   for (;;) {
     WriteBackResult result = ReplaceConfig(order.path, "", order.last);
@@ -243,7 +243,7 @@ TEST_CASE("an edit saved at the moment at which the config is replaced is never 
 }
 
 // The editor is another process of ours, which has files to look after as well.
-TEST_CASE("a config that is replaced at the moment of our write-back holds the new text, or its writer was told",
+TEST_CASE("a config that is replaced at the moment of our write-back holds the new text, or its writer got an error",
           "[slow]") {
   RunRaces({{"ReplaceConfig against us", RaceWorld::kPlain, ByReplaceConfig},
             {"ReplaceConfig, hard link", RaceWorld::kHardLink, ByReplaceConfig},
