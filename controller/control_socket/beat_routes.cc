@@ -1,6 +1,5 @@
 #include "controller/control_socket/beat_routes.h"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -14,21 +13,10 @@ namespace {
 // Maximum count of lines in one answer; a client requests more with `since`.
 constexpr size_t kBeatLinesMax = 2000;
 
-std::optional<uint64_t> SinceOf(std::string_view query_untrusted) {
-  constexpr std::string_view kName = "since=";
-  if (query_untrusted.empty()) return 0;
-  if (!query_untrusted.starts_with(kName)) return std::nullopt;
-  const std::string_view digits = query_untrusted.substr(kName.size());
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return number;
-}
-
 }  // namespace
 
 http::Answer GetBeats(const Request& request, Job& job) {
-  const std::optional<uint64_t> since = SinceOf(request.query);
+  const std::optional<uint64_t> since = http::NumberInQuery(request.query, "since", 0);
   if (!since)
     return http::BadRequest("the query may be since=NUMBER, the `next` of an earlier answer; found \"" +
                             base::Printable(request.query) + "\"");
@@ -36,8 +24,7 @@ http::Answer GetBeats(const Request& request, Job& job) {
   const Json head = {
       {"version", http::kAnswerVersion}, {"run", page.run_id}, {"rank", page.rank},      {"next", page.next},
       {"newest", page.newest},           {"lost", page.lost},  {"dropped", page.dropped}};
-  http::Answer answer;
-  answer.body = json::Dump(head);
+  http::Answer answer = http::JsonAnswer(head);
   answer.body.back() = ',';
   answer.body += "\"beats\":[";
   for (const std::string& line : page.lines) answer.body.append(&line == &page.lines.front() ? "" : ",").append(line);
@@ -46,13 +33,11 @@ http::Answer GetBeats(const Request& request, Job& job) {
 }
 
 http::Answer PulseAnswer(const PulseGrant& grant) {
-  http::Answer answer;
-  answer.body = json::Dump({{"version", http::kAnswerVersion},
-                            {"layout", vocabulary::kPulseLayout},
-                            {"page_bytes", grant.page_bytes},
-                            {"names_bytes", grant.names_fd < 0 ? Json() : Json(grant.names_bytes)},
-                            {"names_generation", grant.names_fd < 0 ? Json() : Json(grant.names_generation)}});
-  return answer;
+  return http::JsonAnswer({{"version", http::kAnswerVersion},
+                           {"layout", vocabulary::kPulseLayout},
+                           {"page_bytes", grant.page_bytes},
+                           {"names_bytes", grant.names_fd < 0 ? Json() : Json(grant.names_bytes)},
+                           {"names_generation", grant.names_fd < 0 ? Json() : Json(grant.names_generation)}});
 }
 
 }  // namespace stepwatch::control_socket

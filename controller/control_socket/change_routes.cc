@@ -1,6 +1,5 @@
 #include "controller/control_socket/change_routes.h"
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -20,16 +19,7 @@ constexpr uint64_t kLinesUsual = 100;
 // No run reaches this step, and every JSON reader represents it exactly.
 constexpr uint64_t kStepMax = uint64_t{1} << 53;
 
-http::Answer With(int status, const Json& json) {
-  http::Answer answer;
-  answer.status = status;
-  answer.body = json::Dump(json);
-  return answer;
-}
-
-http::Answer Refusal(int status, const char* code, const std::string& message, const TextPlace& place = {}) {
-  return With(status, http::ErrorJson(code, message, place));
-}
+using http::ErrorAnswer;
 
 http::Answer Conflict(const ChangeReport& report, const std::string& if_match) {
   const std::string found = report.replaced_sha256.empty() ? "no config" : report.replaced_sha256;
@@ -37,7 +27,7 @@ http::Answer Conflict(const ChangeReport& report, const std::string& if_match) {
                                               base::Printable(if_match) + "; nothing was changed");
   json["error"]["expected_sha256"] = if_match;
   json["error"]["found_sha256"] = report.replaced_sha256;
-  http::Answer answer = With(412, json);
+  http::Answer answer = http::JsonAnswer(json, 412);
   answer.etag = report.replaced_sha256;
   return answer;
 }
@@ -45,22 +35,22 @@ http::Answer Conflict(const ChangeReport& report, const std::string& if_match) {
 http::Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
   switch (report.outcome) {
     case ChangeOutcome::kConflict: return Conflict(report, if_match);
-    case ChangeOutcome::kEdited: return Refusal(409, "conflict", report.message);
-    case ChangeOutcome::kInvalid: return Refusal(422, "invalid", report.message, report.place);
+    case ChangeOutcome::kEdited: return ErrorAnswer(409, "conflict", report.message);
+    case ChangeOutcome::kInvalid: return ErrorAnswer(422, "invalid", report.message, report.place);
     case ChangeOutcome::kUnwritable:
-      return Refusal(
+      return ErrorAnswer(
           409, "unwritable",
           report.message +
               ". Change it as its owner, or at its source (a ConfigMap, an image, a mount): this job applies "
               "that as well. Or apply the text with ?volatile=1 (stepwatch apply --volatile): it then "
               "holds until the file changes or the job restarts");
-    case ChangeOutcome::kNoOldConfig: return Refusal(404, "no_old_config", report.message);
+    case ChangeOutcome::kNoOldConfig: return ErrorAnswer(404, "no_old_config", report.message);
     case ChangeOutcome::kStatic:
-      return Refusal(409, "static",
-                     "this job is in static mode: it reads its config once, at its start; nothing was changed. Set "
-                     "DYNAMIC_MONITOR=true for dynamic mode");
+      return ErrorAnswer(409, "static",
+                         "this job is in static mode: it reads its config once, at its start; nothing was changed. Set "
+                         "DYNAMIC_MONITOR=true for dynamic mode");
     case ChangeOutcome::kNotReader:
-      return Refusal(
+      return ErrorAnswer(
           409, "not_reader",
           "rank 0 of this job reads the config; send the request to its control socket; nothing was changed");
     case ChangeOutcome::kNotReady: return http::Busy(report.message);
@@ -68,7 +58,7 @@ http::Answer AnswerOf(const ChangeReport& report, const std::string& if_match) {
     case ChangeOutcome::kUnchanged:
     case ChangeOutcome::kOverridden: break;
   }
-  http::Answer answer = With(200, ChangeJson(report));
+  http::Answer answer = http::JsonAnswer(ChangeJson(report));
   answer.etag = report.outcome == ChangeOutcome::kOverridden ? report.replaced_sha256 : report.sha256;
   return answer;
 }
@@ -85,19 +75,6 @@ void Begin(const Request& request, Job& job, ConfigChange change, OnAnswer then)
                                           const ChangeReport& report) { then(AnswerOf(report, if_match)); });
 }
 
-// Returns the value of the only parameter that the query may have, or `otherwise` without a query; nullopt if the query
-// is anything else.
-std::optional<uint64_t> NumberOf(const std::string& query_untrusted, std::string_view name, uint64_t otherwise) {
-  if (query_untrusted.empty()) return otherwise;
-  const std::string begin = std::string(name) + "=";
-  if (name.empty() || !query_untrusted.starts_with(begin)) return std::nullopt;
-  const char* first = query_untrusted.data() + begin.size();
-  const char* last = query_untrusted.data() + query_untrusted.size();
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(first, last, number);
-  return first != last && error == std::errc() && end == last ? std::optional(number) : std::nullopt;
-}
-
 // The parameters of an apply; nullopt if one is unknown or given twice.
 struct ApplyQuery {
   uint64_t is_override = 0;
@@ -110,8 +87,8 @@ std::optional<ApplyQuery> ApplyQueryFrom(std::string_view query_untrusted) {
     const size_t end = query_untrusted.find('&');
     const std::string each(query_untrusted.substr(0, end));
     query_untrusted.remove_prefix(end == std::string_view::npos ? query_untrusted.size() : end + 1);
-    const std::optional<uint64_t> is_override = NumberOf(each, "volatile", 2);
-    const std::optional<uint64_t> at_step = NumberOf(each, "at_step", kStepMax + 1);
+    const std::optional<uint64_t> is_override = http::NumberInQuery(each, "volatile", 2);
+    const std::optional<uint64_t> at_step = http::NumberInQuery(each, "at_step", kStepMax + 1);
     if (is_override && *is_override <= 1 && !std::exchange(has_override, true))
       query.is_override = *is_override;
     else if (at_step && *at_step <= kStepMax && !std::exchange(has_step, true))
@@ -148,7 +125,7 @@ std::optional<uint64_t> WholeNumber(const Json& json) {
 
 // Nullopt: the request names the plan in neither way.
 std::optional<PlanId> PlanOf(const Request& request) {
-  std::optional<uint64_t> number = NumberOf(request.query, "plan", 0);
+  std::optional<uint64_t> number = http::NumberInQuery(request.query, "plan", 0);
   if (!request.body.empty()) {
     const Result<Json> json = json::Parse(request.body);
     if (!json.ok() || !json.value().is_object()) return std::nullopt;
@@ -196,28 +173,29 @@ void BeginRollback(const Request& request, Job& job, OnAnswer then) {
 }
 
 void BeginHistory(const Request& request, Job& job, OnAnswer then) {
-  const std::optional<uint64_t> count = NumberOf(request.query, "limit", kLinesUsual);
+  const std::optional<uint64_t> count = http::NumberInQuery(request.query, "limit", kLinesUsual);
   if (!count || *count > HistoryReport::kLinesMax)
     return then(
         http::BadRequest("a history accepts ?limit=N, N being at most " + std::to_string(HistoryReport::kLinesMax)));
   job.ReadHistory([then = std::move(then), count = *count](const HistoryReport& report) {
-    then(report.status.ok() ? With(200, HistoryJson(report, count))
-                            : Refusal(404, "not_found", report.status.message()));
+    then(report.status.ok() ? http::JsonAnswer(HistoryJson(report, count))
+                            : ErrorAnswer(404, "not_found", report.status.message()));
   });
 }
 
 void BeginConfig(const Request& request, Job& job, OnAnswer then) {
-  if (!output::IsSha256(request.parameter))
-    return then(Refusal(404, "not_found",
-                        "invalid name of a config; accepted: its SHA-256, 64 digits, as listed by /v1/history"));
-  job.ReadConfig(request.parameter, [then = std::move(then), sha256 = request.parameter](const auto& text) {
-    if (!text.ok()) return then(Refusal(404, "not_found", text.status().message()));
-    http::Answer answer;
-    answer.content_type = "application/octet-stream";
-    answer.body = text.value();
-    answer.etag = sha256;
-    then(answer);
-  });
+  if (!output::IsSha256(request.parameters.front()))
+    return then(ErrorAnswer(404, "not_found",
+                            "invalid name of a config; accepted: its SHA-256, 64 digits, as listed by /v1/history"));
+  job.ReadConfig(request.parameters.front(),
+                 [then = std::move(then), sha256 = request.parameters.front()](const auto& text) {
+                   if (!text.ok()) return then(ErrorAnswer(404, "not_found", text.status().message()));
+                   http::Answer answer;
+                   answer.content_type = "application/octet-stream";
+                   answer.body = text.value();
+                   answer.etag = sha256;
+                   then(answer);
+                 });
 }
 
 }  // namespace stepwatch::control_socket

@@ -19,19 +19,12 @@ const char* RanksOf(Job& job) {
   return job.GetStatus().world_size == 1 ? "all" : "this";
 }
 
-http::Answer Of(int status, const Json& json) {
-  http::Answer answer;
-  answer.status = status;
-  answer.body = json::Dump(json);
-  return answer;
-}
-
 Json StepOrNull(int64_t step) {
   return step >= 0 ? Json(step) : Json();
 }
 
 http::Answer Conflict(const char* code, const std::string& message) {
-  return Of(409, http::ErrorJson(code, message));
+  return http::ErrorAnswer(409, code, message);
 }
 
 http::Answer Pause(Job& job, bool pause) {
@@ -56,13 +49,14 @@ http::Answer Pause(Job& job, bool pause) {
   const char* outcome = result.outcome == Outcome::kDone        ? done
                         : result.outcome == Outcome::kUnchanged ? "unchanged"
                                                                 : "under_way";
-  return Of(result.outcome == Outcome::kAsked ? 202 : 200, {{"version", http::kAnswerVersion},
-                                                            {"outcome", outcome},
-                                                            {"paused", result.paused},
-                                                            {"plan_id", result.plan_id},
-                                                            {"step", result.step},
-                                                            {"at_step", StepOrNull(result.at_step)},
-                                                            {"ranks", result.is_of_all_ranks ? "all" : "this"}});
+  return http::JsonAnswer({{"version", http::kAnswerVersion},
+                           {"outcome", outcome},
+                           {"paused", result.paused},
+                           {"plan_id", result.plan_id},
+                           {"step", result.step},
+                           {"at_step", StepOrNull(result.at_step)},
+                           {"ranks", result.is_of_all_ranks ? "all" : "this"}},
+                          result.outcome == Outcome::kAsked ? 202 : 200);
 }
 
 }  // namespace
@@ -89,13 +83,14 @@ http::Answer PostRotate(const Request&, Job& job) {
     case Outcome::kAsked: break;
   }
   const bool is_done = result.outcome == Outcome::kDone;
-  return Of(is_done ? 200 : 202, {{"version", http::kAnswerVersion},
-                                  {"outcome", is_done ? "rotated" : "under_way"},
-                                  {"segment", result.segment},
-                                  {"last_step", is_done ? StepOrNull(result.last_step) : Json()},
-                                  {"directory", result.directory.empty() ? Json() : Json(result.directory)},
-                                  {"files", result.files},
-                                  {"ranks", RanksOf(job)}});
+  return http::JsonAnswer({{"version", http::kAnswerVersion},
+                           {"outcome", is_done ? "rotated" : "under_way"},
+                           {"segment", result.segment},
+                           {"last_step", is_done ? StepOrNull(result.last_step) : Json()},
+                           {"directory", json::OrNull(result.directory)},
+                           {"files", result.files},
+                           {"ranks", RanksOf(job)}},
+                          is_done ? 200 : 202);
 }
 
 }  // namespace stepwatch::control_socket

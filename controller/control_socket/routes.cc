@@ -31,24 +31,19 @@ constexpr std::chrono::milliseconds kLatestTime{1000};
 constexpr std::chrono::milliseconds kReportTime{1500};
 constexpr std::chrono::milliseconds kTrialTime{3500};
 
-http::Answer Of(const Json& json) {
-  http::Answer answer;
-  answer.body = json::Dump(json);
-  return answer;
-}
-
 http::Answer GetStatus(const Request&, Job& job) {
   const JobStatus status = job.GetStatus();
-  http::Answer answer = Of(StatusJson(status));
+  http::Answer answer = http::JsonAnswer(StatusJson(status));
   answer.etag = status.file_sha256;
   return answer;
 }
 
 void BeginRanks(const Request&, Job& job, OnAnswer then) {
-  job.AskRanks(QuestionText({RankMatter::kReport, ""}), kReportTime,
-               [own = job.GetStatus(), then = std::move(then)](const Result<RankWords>& words) {
-                 then(words.ok() ? Of(RanksJson(own, words.value())) : http::Busy(words.status().message()));
-               });
+  job.AskRanks(
+      QuestionText({RankMatter::kReport, ""}), kReportTime,
+      [own = job.GetStatus(), then = std::move(then)](const Result<RankWords>& words) {
+        then(words.ok() ? http::JsonAnswer(RanksJson(own, words.value())) : http::Busy(words.status().message()));
+      });
 }
 
 void BeginDryRun(const Request& request, Job& job, OnAnswer then) {
@@ -57,15 +52,16 @@ void BeginDryRun(const Request& request, Job& job, OnAnswer then) {
   Status refusal = config::ParseConfig(request.body).status();
   if (refusal.ok() && base::ValidUtf8(request.body) != request.body)
     refusal = Status(StatusCode::kInvalid, "the config is not valid UTF-8");
-  if (!refusal.ok()) return then(Of(RefusedTrialsJson(own, sha256, refusal)));
+  if (!refusal.ok()) return then(http::JsonAnswer(RefusedTrialsJson(own, sha256, refusal)));
   job.AskRanks(QuestionText({RankMatter::kTrial, request.body}), kTrialTime,
                [own, sha256, then = std::move(then)](const Result<RankWords>& words) {
-                 then(words.ok() ? Of(TrialsJson(own, sha256, words.value())) : http::Busy(words.status().message()));
+                 then(words.ok() ? http::JsonAnswer(TrialsJson(own, sha256, words.value()))
+                                 : http::Busy(words.status().message()));
                });
 }
 
 http::Answer PostValidate(const Request& request, Job&) {
-  return Of(ValidationJson(base::Sha256Hex(request.body), config::ParseConfig(request.body)));
+  return http::JsonAnswer(ValidationJson(base::Sha256Hex(request.body), config::ParseConfig(request.body)));
 }
 
 // Adds to each kind of sites its measured cost per collected step, if this run has measured it.
@@ -85,19 +81,18 @@ http::Answer PostPlan(const Request& request, Job& job) {
   if (!preview.ok()) return http::Busy(preview.status().message());
   Json json = PlanPreviewJson(preview.value());
   AddCosts(job.GetStatus().cost, &json);
-  return Of(json);
+  return http::JsonAnswer(json);
 }
 
 http::Answer GetLatest(const Request& request, Job& job) {
+  const std::string& wanted = request.parameters.front();
   std::string kinds;
   for (const SiteKindTraits& traits : kSiteKindTraits) {
-    if (request.parameter == traits.name) return Of(LatestJson(traits.kind, job.Latest(traits.kind, kLatestTime)));
+    if (wanted == traits.name) return http::JsonAnswer(LatestJson(traits.kind, job.Latest(traits.kind, kLatestTime)));
     kinds += (kinds.empty() ? "" : ", ") + std::string(traits.name);
   }
-  http::Answer answer = http::NoSuchPath(request.parameter);
-  answer.body = json::Dump(http::ErrorJson(
-      "not_found", "unknown kind \"" + base::Printable(request.parameter) + "\"; the kinds are " + kinds));
-  return answer;
+  return http::ErrorAnswer(404, "not_found",
+                           "unknown kind \"" + base::Printable(wanted) + "\"; the kinds are " + kinds);
 }
 
 http::Answer GetMetrics(const Request& request, Job& job) {
@@ -109,20 +104,7 @@ http::Answer GetMetrics(const Request& request, Job& job) {
 }
 
 http::Answer GetDoctor(const Request&, Job& job) {
-  return Of(DoctorJson(job.Examine()));
-}
-
-struct PathMatch {
-  bool matches = false;
-  std::string_view parameter;
-};
-
-PathMatch MatchPath(std::string_view pattern, std::string_view path) {
-  const size_t brace = pattern.find('{');
-  if (brace == std::string_view::npos) return {pattern == path, ""};
-  if (!path.starts_with(pattern.substr(0, brace))) return {};
-  const std::string_view parameter = path.substr(brace);
-  return {!parameter.empty() && parameter.find('/') == std::string_view::npos, parameter};
+  return http::JsonAnswer(DoctorJson(job.Examine()));
 }
 
 }  // namespace
@@ -154,20 +136,7 @@ const std::vector<Route>& Routes() {
 }
 
 Match FindRoute(std::string_view method, std::string_view target_untrusted) {
-  const std::string_view path = target_untrusted.substr(0, target_untrusted.find('?'));
-  Match match;
-  if (path.size() < target_untrusted.size()) match.query = target_untrusted.substr(path.size() + 1);
-  for (const Route& route : Routes()) {
-    const PathMatch found = MatchPath(route.path, path);
-    if (!found.matches) continue;
-    if (method == route.method) {
-      match.route = &route;
-      match.parameter = found.parameter;
-      return match;
-    }
-    match.allow += (match.allow.empty() ? "" : ", ") + std::string(route.method);
-  }
-  return match;
+  return http::FindRoute(Routes(), method, http::ParseTarget(target_untrusted, http::PathRule::kVerbatim));
 }
 
 }  // namespace stepwatch::control_socket

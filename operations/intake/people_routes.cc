@@ -54,13 +54,9 @@ Answer NoSuchKind(const std::string& kind_untrusted) {
 }
 
 Answer NoRoom() {
-  Answer answer;
-  answer.status = 409;
-  answer.body = AnswerText({{"error",
-                             {{"code", "no_room"},
-                              {"message", fmt::format("there are {} silences, which is the limit; end some first",
-                                                      IncidentRegistry::kSilencesMax)}}}});
-  return answer;
+  const std::string message =
+      fmt::format("there are {} silences, which is the limit; end some first", IncidentRegistry::kSilencesMax);
+  return AnswerWith({{"error", {{"code", "no_room"}, {"message", message}}}}, 409);
 }
 
 }  // namespace
@@ -68,17 +64,13 @@ Answer NoRoom() {
 void PostAck(const RouteCall& call) {
   const Result<Json> body = BodyOf(call, {{"by", false}, {"note", false}});
   if (!body.ok()) return call.then(http::BadRequest(body.status().message()));
-  const std::string id = call.part(2);
+  const std::string id = call.parameters[0];
   Service* service = call.service;
   const Acknowledgement acknowledgement{body.value().value("by", ""), body.value().value("note", ""), service->t()};
   const bool is_there = service->Acknowledge(id, acknowledgement, [then = call.then, service, id] {
     const StoredIncident* found = service->incidents().Find(id);
     if (found == nullptr) return then(Missing("the incident was removed in the meantime"));
-    Answer answer;
-    answer.body =
-        AnswerText({{"incident", IncidentAnswer(found->incident, found->acknowledgement,
-                                                service->incidents().SilenceOf(found->incident, service->t()))}});
-    then(std::move(answer));
+    then(AnswerWith({{"incident", IncidentNow(service, *found)}}));
   });
   if (!is_there) call.then(Missing("unknown incident " + base::Printable(id, 200)));
 }
@@ -102,9 +94,7 @@ void PostSilence(const RouteCall& call) {
     return call.then(NoSuchKind(silence.kind));
   (void)call.service->incidents().Silences(silence.created_t);  // expired ones make room
   const bool is_added = call.service->AddSilence(silence, [then = call.then, silence] {
-    Answer answer;
-    answer.body = AnswerText({{"silence", SilenceJson(silence)}});
-    then(std::move(answer));
+    then(AnswerWith({{"silence", SilenceJson(silence)}}));
   });
   if (!is_added) call.then(NoRoom());
 }
@@ -112,15 +102,13 @@ void PostSilence(const RouteCall& call) {
 void GetSilences(const RouteCall& call) {
   Json list = Json::array();
   for (const Silence& each : call.service->incidents().Silences(call.service->t())) list.push_back(SilenceJson(each));
-  Reply(call, {{"silences", std::move(list)}});
+  call.then(AnswerWith({{"silences", std::move(list)}}));
 }
 
 void DeleteSilence(const RouteCall& call) {
-  const std::string id = call.part(2);
+  const std::string id = call.parameters[0];
   const bool is_removed = call.service->RemoveSilence(id, [then = call.then, id] {
-    Answer answer;
-    answer.body = AnswerText({{"removed", id}});
-    then(std::move(answer));
+    then(AnswerWith({{"removed", id}}));
   });
   if (!is_removed) call.then(Missing("unknown silence " + base::Printable(id, 200)));
 }

@@ -6,18 +6,6 @@
 
 namespace stepwatch::operations {
 
-void Reply(const RouteCall& call, Json members) {
-  http::Answer answer;
-  answer.body = AnswerText(std::move(members));
-  call.then(std::move(answer));
-}
-
-http::Answer Missing(const std::string& what) {
-  http::Answer answer = http::NoSuchPath("");
-  answer.body = AnswerText({{"error", {{"code", "not_found"}, {"message", what}}}});
-  return answer;
-}
-
 Json IncidentNow(Service* service, const StoredIncident& each) {
   return IncidentAnswer(each.incident, each.acknowledgement,
                         service->incidents().SilenceOf(each.incident, service->t()));
