@@ -97,7 +97,4 @@ class BeatLog {
   bool has_ended_ STEPWATCH_GUARDED_BY(mutex_) = false;
 };
 
-// A number in the form of beats: NaN and infinities are "nan", "inf" and "-inf".
-Json NumberJson(double value);
-
 }  // namespace stepwatch::control_socket
