@@ -176,7 +176,6 @@ std::vector<int64_t> ProcessLostDetector::RanksLost(const RunState& run) const {
 Finding ProcessLostDetector::Describe(const RunState& run, double now) const {
   Finding finding;
   finding.kind = IncidentKind::kProcessLost;
-  finding.severity = Severity::kCritical;
   finding.since_step = run.step();
   const std::vector<Gone>& first = crashed_.empty() ? gone_ : crashed_;
   finding.is_symptom = crashed_.empty() && HaveFailed(first, now);

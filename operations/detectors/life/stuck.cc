@@ -179,7 +179,6 @@ void StuckDetector::WatchRanks(const RunState& run, double now, Findings* findin
 Finding StuckDetector::Describe(const RunState& run, const Suspects& suspects, double deadline, double now) const {
   Finding finding;
   finding.kind = IncidentKind::kStuck;
-  finding.severity = Severity::kCritical;
   finding.ranks = suspects.ranks;
   finding.since_step = run.step();
   finding.evidence.SetText("phase", NameOf(run.phase()));

@@ -135,7 +135,6 @@ Finding NonfiniteDetector::Judge(const RunState& run) const {
   const size_t reporters = is_loss ? loss_ranks_.size() : grad_ranks_.size();
   Finding finding;
   finding.kind = is_loss ? IncidentKind::kLossNonfinite : IncidentKind::kGradNonfinite;
-  finding.severity = Severity::kCritical;
   if (culprits.size() < reporters || run.world() == 1) finding.ranks = RanksAt(culprits);
   finding.since_step =
       good_step ? good_step : (first_step_ > 0 ? std::optional<int64_t>(first_step_ - 1) : std::nullopt);
