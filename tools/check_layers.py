@@ -39,11 +39,19 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "controller/watch": (5, ()),
     "controller/writeback": (5, ()),
     "controller/agree": (5, ()),
+    "controller/ask": (5, ("controller/agree",)),
     "controller/journal": (5, ("controller/watch",)),
     "controller/budget": (5, ("controller/agree",)),
     "controller/reload": (
         5,
-        ("controller/watch", "controller/writeback", "controller/agree", "controller/journal", "controller/budget"),
+        (
+            "controller/watch",
+            "controller/writeback",
+            "controller/agree",
+            "controller/ask",
+            "controller/journal",
+            "controller/budget",
+        ),
     ),
     "controller/control_socket": (5, ()),
     "controller/api": (
@@ -51,6 +59,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
         (
             "controller/watch",
             "controller/agree",
+            "controller/ask",
             "controller/budget",
             "controller/reload",
             "controller/control_socket",

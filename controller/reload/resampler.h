@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/agree/questions.h"
+#include "controller/ask/questions.h"
 #include "controller/budget/budget_keeper.h"
 #include "controller/budget/job_budget.h"
 #include "controller/journal/run_journal.h"
@@ -81,7 +81,7 @@ class Resampler final : public PlanAgreement::Samplings {
   void Resample(PlanId plan_id, const budget::SamplingGovernor::Decision& decision);
   // Rank 0: sends the question to all ranks if it is due, for this plan.
   void AskForProposals(PlanId plan_id);
-  void OnProposals(PlanId plan_id, const std::vector<agree::RankAnswer>& answers);
+  void OnProposals(PlanId plan_id, const std::vector<ask::RankAnswer>& answers);
   // The window that came from these bytes, unless it is about to end; null: none.
   const MachinePlan* WindowFrom(const std::string& sha256) const;
   PlanId IdForAgreed() const;
