@@ -297,9 +297,9 @@ void MonitorJob::AskRanks(const std::string& question, std::chrono::milliseconds
 
 void MonitorJob::NoteStates(const control_socket::RankWords& words) {
   if (!words.alone.empty()) return;
-  const control_socket::StatesHeard heard = control_socket::StatesFrom(impl_.options_.rank, words);
+  const control_socket::ReportedStates reported = control_socket::StatesFrom(impl_.options_.rank, words);
   const base::MutexLock lock(&mutex_);
-  rank_states_.Hear(heard, steady_clock::now(), UnixNow());
+  rank_states_.Update(reported, steady_clock::now(), UnixNow());
 }
 
 void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
@@ -308,8 +308,8 @@ void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds t
 }
 
 control_socket::DoctorReport MonitorJob::Examine() {
-  const kernels::CpuReport cpu = kernels::AskCpu();
-  const kernels::CudaReport cuda = kernels::AskCudaInUse();
+  const kernels::CpuReport cpu = kernels::DetectCpu();
+  const kernels::CudaReport cuda = kernels::DetectCudaInUse();
   control_socket::DoctorReport report{cpu.in_use, cpu.available, cpu.wanted,  cpu.granted,
                                       cuda.built, cuda.devices,  cuda.reason, ""};
   const base::MutexLock lock(&mutex_);

@@ -15,11 +15,11 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLookAgain{2};
 
 // The verdict is shared with the loop, which may set it after the caller has timed out.
-template <class Verdict, class Ask>
-std::optional<Verdict> AskLoop(Monitor::Impl& impl, const Ask& ask, steady_clock::time_point deadline) {
+template <class Verdict, class Request>
+std::optional<Verdict> CallLoop(Monitor::Impl& impl, const Request& request, steady_clock::time_point deadline) {
   const auto verdict = std::make_shared<std::optional<Verdict>>();
-  const auto work = [&impl, verdict, ask] {
-    *verdict = ask(impl.reloader_);
+  const auto work = [&impl, verdict, request] {
+    *verdict = request(impl.reloader_);
     impl.PublishState();
   };
   if (impl.closed_ || !impl.loop_.Call(work, deadline)) return std::nullopt;
@@ -42,7 +42,7 @@ control_socket::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseco
   using Outcome = control_socket::PauseResult::Outcome;
   const auto deadline = steady_clock::now() + time;
   const step::PlanSwitch& plans = impl_.data_plane_.plans;
-  const auto verdict = AskLoop<reload::PauseVerdict>(
+  const auto verdict = CallLoop<reload::PauseVerdict>(
       impl_, [pause](reload::Reloader& reloader) { return reloader.pauses().Pause(pause); }, deadline);
   const bool is_of_all = impl_.options_.world_size == 1 || (verdict && verdict->is_agreed);
   const auto is = [&](Outcome outcome) {
@@ -75,7 +75,7 @@ control_socket::RotateResult MonitorJob::Rotate(std::chrono::milliseconds time) 
   using Asked = reload::RotationVerdict::Outcome;
   using Outcome = control_socket::RotateResult::Outcome;
   const auto deadline = steady_clock::now() + time;
-  const auto verdict = AskLoop<reload::RotationVerdict>(
+  const auto verdict = CallLoop<reload::RotationVerdict>(
       impl_, [](reload::Reloader& reloader) { return reloader.rotation().Rotate(); }, deadline);
   control_socket::RotateResult result;
   result.directory = Absolute(impl_.GetStatus().output_dir);

@@ -16,8 +16,8 @@ class RankStates {
   static constexpr std::chrono::minutes kHoldFor{5};
 
   // Records the answers of all ranks. `unix_seconds`: their time, system clock.
-  void Hear(const control_socket::StatesHeard& heard, Time now, double unix_seconds) {
-    heard_ = heard;
+  void Update(const control_socket::ReportedStates& reported, Time now, double unix_seconds) {
+    reported_ = reported;
     asked_ = now;
     asked_unix_ = unix_seconds;
   }
@@ -28,13 +28,13 @@ class RankStates {
     states.unknown = others;
     states.asked_unix = asked_unix_;
     if (asked_unix_ == 0 || now - asked_ > kHoldFor) return states;
-    states.unknown -= heard_.count;
-    for (size_t i = 0; i < states.ranks.size(); ++i) states.ranks[i] += heard_.ranks[i];
+    states.unknown -= reported_.count;
+    for (size_t i = 0; i < states.ranks.size(); ++i) states.ranks[i] += reported_.ranks[i];
     return states;
   }
 
  private:
-  control_socket::StatesHeard heard_;  // without this rank
+  control_socket::ReportedStates reported_;  // without this rank
   Time asked_;
   double asked_unix_ = 0;  // 0: never
 };

@@ -100,7 +100,7 @@ std::optional<ApplyQuery> ApplyQueryFrom(std::string_view query_untrusted) {
 }
 
 // Rejects words of later releases: ignoring one would perform a different request.
-bool AsksForMore(const Request& request, const OnAnswer& then) {
+bool RejectsInput(const Request& request, const OnAnswer& then) {
   if (request.query.empty() && request.body.empty()) return false;
   then(http::BadRequest("this route accepts neither parameters nor a body; found \"" +
                         base::Printable(request.query.empty() ? request.body : request.query) + "\""));
@@ -108,7 +108,7 @@ bool AsksForMore(const Request& request, const OnAnswer& then) {
 }
 
 void BeginSwitch(const Request& request, Job& job, ConfigChange::Verb verb, OnAnswer then) {
-  if (AsksForMore(request, then)) return;
+  if (RejectsInput(request, then)) return;
   ConfigChange change;
   change.verb = verb;
   Begin(request, job, std::move(change), std::move(then));

@@ -46,7 +46,7 @@ Result<PulseView> FetchPulse(const std::string& socket_path, std::optional<uid_t
                              std::chrono::milliseconds time) {
   Result<http::DescribedReply> asked =
       http::Client(socket_path, trusted)
-          .AskForDescriptors({"GET", "/v1/pulse", "", "", ""}, kDescriptors, kPulseReplyBytesMax, time);
+          .RequestDescriptors({"GET", "/v1/pulse", "", "", ""}, kDescriptors, kPulseReplyBytesMax, time);
   if (!asked.ok()) return asked.status();
   const http::Reply& reply = asked.value().reply;
   std::vector<base::UniqueFd>& descriptors = asked.value().descriptors;

@@ -207,19 +207,19 @@ Json RanksJson(const JobStatus& own, const RankWords& words) {
   return std::move(tally).Finish();
 }
 
-StatesHeard StatesFrom(int own_rank, const RankWords& words) {
-  StatesHeard heard;
+ReportedStates StatesFrom(int own_rank, const RankWords& words) {
+  ReportedStates reported;
   for (const RankWord& word : words.words) {
     const Result<Json> report = ObjectOf(word);
     if (word.rank == own_rank || !report.ok()) continue;
     const std::string state = json::RawText(report.value(), "state");
     for (size_t i = 0; i < kRunStateCount; ++i) {
       if (state != RunStateName(static_cast<RunState>(i))) continue;
-      ++heard.ranks[i];
-      ++heard.count;
+      ++reported.ranks[i];
+      ++reported.count;
     }
   }
-  return heard;
+  return reported;
 }
 
 Json TrialsJson(const JobStatus& own, const std::string& sha256, const RankWords& words) {

@@ -42,11 +42,11 @@ std::string UnknownQuestionText();
 // --- answers of a control socket ---
 
 // The states that other ranks have reported.
-struct StatesHeard {
+struct ReportedStates {
   std::array<int, kRunStateCount> ranks{};  // by RunState
   int count = 0;
 };
-StatesHeard StatesFrom(int own_rank, const RankWords& words);
+ReportedStates StatesFrom(int own_rank, const RankWords& words);
 
 // For at most this many ranks the reasons are in the answer itself.
 inline constexpr size_t kReasonsMax = 8;

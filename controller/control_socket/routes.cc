@@ -99,7 +99,7 @@ http::Answer GetMetrics(const Request& request, Job& job) {
   const http::MetricsFormat format = WantedFormat(request.accept);
   http::Answer answer;
   answer.content_type = ContentTypeOf(format);
-  answer.body = MetricsText(job.GetStatus(), format, AskSites(job));
+  answer.body = MetricsText(job.GetStatus(), format, ReadSites(job));
   return answer;
 }
 

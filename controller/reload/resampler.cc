@@ -50,7 +50,7 @@ void Resampler::OnMeasured() {
       if (decision) Resample(measured.plan_id, *decision);
     } else if (mode_.reads_the_file) {
       pace_.Collected(measured.cost.collected, decision);
-      AskForProposals(measured.plan_id);
+      RequestProposals(measured.plan_id);
     }
   }
   ArmAgreed();
@@ -102,11 +102,11 @@ void Resampler::OnPlacing(const step::PendingPlan& plan) noexcept {
 
 // --- ranks of a job ---
 
-void Resampler::AskForProposals(PlanId plan_id) {
+void Resampler::RequestProposals(PlanId plan_id) {
   ask::Questions* const questions = controller_->agreement()->questions();
   if (questions == nullptr || !MayResample(plan_id)) return;
   if (!pace_.IsDue(std::chrono::steady_clock::now())) return;
-  pace_.Asked();
+  pace_.Sent();
   const Edit& running = plans_.Source(plan_id);
   try {
     questions->Ask(budget::BudgetQuestionText(running.sha256, running.sampling), kAnswerTime,

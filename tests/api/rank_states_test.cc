@@ -15,11 +15,11 @@ TEST_CASE("other ranks are known by what they said last, and for five minutes") 
   CHECK(now.ranks[kIdle] == 1);
   CHECK(now.unknown == 7);
   CHECK(now.asked_unix == 0);
-  control_socket::StatesHeard heard;
-  heard.ranks[kIdle] = 4;
-  heard.ranks[kFailed] = 2;
-  heard.count = 6;
-  states.Hear(heard, start, 1.5e9);
+  control_socket::ReportedStates reported;
+  reported.ranks[kIdle] = 4;
+  reported.ranks[kFailed] = 2;
+  reported.count = 6;
+  states.Update(reported, start, 1.5e9);
   now = states.Now(RunState::kIdle, 7, start + RankStates::kHoldFor);
   CHECK(now.ranks[kIdle] == 5);
   CHECK(now.ranks[kFailed] == 2);

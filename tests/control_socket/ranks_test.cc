@@ -66,10 +66,10 @@ TEST_CASE("the states that other ranks have told are counted, whatever else they
                          Said(4, R"({"state": 3})"),
                          {5, "", 0, "no answer within 1500 ms"}},
                         ""};
-  const StatesHeard heard = StatesFrom(0, words);
-  CHECK(heard.count == 2);
-  CHECK(heard.ranks[static_cast<size_t>(RunState::kFailed)] == 2);
-  CHECK(heard.ranks[static_cast<size_t>(RunState::kIdle)] == 0);
+  const ReportedStates reported = StatesFrom(0, words);
+  CHECK(reported.count == 2);
+  CHECK(reported.ranks[static_cast<size_t>(RunState::kFailed)] == 2);
+  CHECK(reported.ranks[static_cast<size_t>(RunState::kIdle)] == 0);
 }
 
 TEST_CASE("what a rank says that is not of its kind is passed over, and control characters are made visible") {
