@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "controller/control_socket/beat_routes.h"
 #include "controller/control_socket/json_values.h"
 #include "src/base/parse_number.h"
 #include "src/http/event_stream.h"
 #include "src/json/json.h"
+#include "src/vocabulary/pulse_page.h"
 
 namespace stepwatch::control_socket {
 namespace {
@@ -46,6 +46,15 @@ Request RequestOf(Match match, http::Request sent) {
   request.peer = caller.peer;
   request.access = caller.access;
   return request;
+}
+
+// Sent with the descriptors of the pulse.
+http::Answer PulseAnswer(const PulseGrant& grant) {
+  return http::JsonAnswer({{"version", http::kAnswerVersion},
+                           {"layout", vocabulary::kPulseLayout},
+                           {"page_bytes", grant.page_bytes},
+                           {"names_bytes", grant.names_fd < 0 ? Json() : Json(grant.names_bytes)},
+                           {"names_generation", grant.names_fd < 0 ? Json() : Json(grant.names_generation)}});
 }
 
 http::Response Now(http::Answer answer) {

@@ -3,11 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "controller/control_socket/beat_routes.h"
 #include "controller/control_socket/change_routes.h"
 #include "controller/control_socket/json_values.h"
 #include "controller/control_socket/metrics.h"
-#include "controller/control_socket/pause_routes.h"
 #include "controller/control_socket/ranks.h"
 #include "src/base/sha256.h"
 #include "src/base/text.h"
@@ -30,6 +28,8 @@ constexpr std::chrono::milliseconds kLatestTime{1000};
 // rank that forwarded the request.
 constexpr std::chrono::milliseconds kReportTime{1500};
 constexpr std::chrono::milliseconds kTrialTime{3500};
+// Maximum count of lines in one answer; a client requests more with `since`.
+constexpr size_t kBeatLinesMax = 2000;
 
 http::Answer GetStatus(const Request&, Job& job) {
   const JobStatus status = job.GetStatus();
@@ -93,6 +93,23 @@ http::Answer GetLatest(const Request& request, Job& job) {
   }
   return http::ErrorAnswer(404, "not_found",
                            "unknown kind \"" + base::Printable(wanted) + "\"; the kinds are " + kinds);
+}
+
+http::Answer GetBeats(const Request& request, Job& job) {
+  const std::optional<uint64_t> since = http::NumberInQuery(request.query, "since", 0);
+  if (!since)
+    return http::BadRequest("the query may be since=NUMBER, the `next` of an earlier answer; found \"" +
+                            base::Printable(request.query) + "\"");
+  const BeatPage page = job.BeatsAfter(*since, kBeatLinesMax);
+  const Json head = {
+      {"version", http::kAnswerVersion}, {"run", page.run_id}, {"rank", page.rank},      {"next", page.next},
+      {"newest", page.newest},           {"lost", page.lost},  {"dropped", page.dropped}};
+  http::Answer answer = http::JsonAnswer(head);
+  answer.body.back() = ',';
+  answer.body += "\"beats\":[";
+  for (const std::string& line : page.lines) answer.body.append(&line == &page.lines.front() ? "" : ",").append(line);
+  answer.body += "]}";
+  return answer;
 }
 
 http::Answer GetMetrics(const Request& request, Job& job) {
