@@ -121,10 +121,10 @@ struct CudaReport {
 
 // Initializes the CUDA driver, which lasts for the life of the process: it takes up to seconds, fixes the effect of
 // CUDA_VISIBLE_DEVICES, and prevents children forked later from using a device.
-CudaReport AskCuda();
+CudaReport DetectCuda();
 
 // For a process that may not want CUDA: never initializes the driver. A process that has not done so reports no
 // devices, and the reason. Any thread.
-CudaReport AskCudaInUse();
+CudaReport DetectCudaInUse();
 
 }  // namespace stepwatch::kernels

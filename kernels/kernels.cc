@@ -50,7 +50,7 @@ const char* MeasurePathName() {
   return ChosenLevel().name;
 }
 
-CpuReport AskCpu() {
+CpuReport DetectCpu() {
   CpuReport report;
   report.in_use = ChosenLevel().name;
   for (const Level* level : AvailableLevels()) report.available.emplace_back(level->name);

@@ -56,6 +56,6 @@ struct CpuReport {
   std::string wanted;                  // STEPWATCH_CPU_TARGET, empty if unset
   bool granted = true;                 // false: `wanted` is not in `available`, and the best one is used
 };
-CpuReport AskCpu();
+CpuReport DetectCpu();
 
 }  // namespace stepwatch::kernels

@@ -40,6 +40,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "controller/watch": (5, ()),
     "controller/writeback": (5, ()),
     "controller/agree": (5, ()),
+    "controller/ask": (5, ("controller/agree",)),
     "controller/journal": (5, ("controller/watch",)),
     "controller/budget": (5, ("controller/agree", "controller/status")),
     "controller/reload": (
@@ -49,6 +50,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "controller/watch",
             "controller/writeback",
             "controller/agree",
+            "controller/ask",
             "controller/journal",
             "controller/budget",
         ),
@@ -60,6 +62,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "controller/status",
             "controller/watch",
             "controller/agree",
+            "controller/ask",
             "controller/budget",
             "controller/reload",
             "controller/control_socket",

@@ -17,32 +17,6 @@ constexpr milliseconds kBetweenStoreLooks{60};
 // Minimum time between polls of ranks that await a decision, over the whole job.
 constexpr std::chrono::microseconds kBetweenBusyPolls{50};
 
-void Print(std::ostream& out, const Proposal& proposal) {
-  out << proposal.number << "@" << proposal.at_step << "#" << proposal.change.plan_id;
-  for (const Incarnation& each : proposal.roll) out << "," << each;
-}
-
-void Print(std::ostream& out, const MemberState& member) {
-  out << " member " << member.known << " " << member.applies_at;
-  if (!member.pending) return;
-  out << " ";
-  Print(out, member.pending->proposal);
-  out << " " << member.pending->is_for_us << static_cast<int>(member.pending->phase)
-      << static_cast<int>(member.pending->closing.cause) << "s" << member.pending->closing.step;
-}
-
-void Print(std::ostream& out, const LeaderState& leader) {
-  out << " leader " << leader.number << " " << leader.margin << " " << leader.arriving << " " << leader.ahead << " "
-      << leader.applies_at << " " << (leader.wanted ? leader.wanted->ticket : 0);
-  if (leader.later)
-    out << " later " << leader.later->ticket << "@" << leader.later->not_before << "+" << leader.pace.steps;
-  if (!leader.ballot) return;
-  out << " ";
-  Print(out, leader.ballot->proposal);
-  out << " " << static_cast<int>(leader.ballot->phase) << static_cast<int>(leader.ballot->deciding.cause);
-  for (const bool voted : leader.ballot->has_voted) out << voted;
-}
-
 }  // namespace
 
 Coordinator::Coordinator(Settings settings, std::shared_ptr<Store> store, RankDelegate* delegate,
@@ -96,7 +70,7 @@ void Coordinator::WithdrawDeferred() {
 }
 
 void Coordinator::AnnounceQuestion(int64_t number) {
-  asked_ = number;
+  newest_question_ = number;
   Advance();
 }
 
@@ -168,7 +142,7 @@ void Coordinator::Advance() {
 
 void Coordinator::AdvanceLeader() {
   if (!announced_) return Announce();
-  PublishAsked();
+  PublishQuestion();
   Ring();
   Feed(LeaderInput(LeaderTick{delegate_->arriving(), dependencies_.now()}));
   if (!leader_.ballot) return;
@@ -176,7 +150,7 @@ void Coordinator::AdvanceLeader() {
   switch (leader_.ballot->phase) {
     case BallotPhase::kCalling: return;
     case BallotPhase::kPublishing: return PublishBallot();
-    case BallotPhase::kOpen: return AskForVotes();
+    case BallotPhase::kOpen: return ReadVotes();
     case BallotPhase::kDeciding: {
       const int64_t number = leader_.ballot->proposal.number;
       return store_.SetOnce(&decide_, Key('d', number), Encode(leader_.ballot->deciding),
@@ -195,11 +169,11 @@ void Coordinator::Announce() {
 }
 
 // Both this and PublishBallot write `latest`, so each waits until the other's write is done.
-void Coordinator::PublishAsked() {
+void Coordinator::PublishQuestion() {
   const bool is_publishing = leader_.ballot && leader_.ballot->phase == BallotPhase::kPublishing;
-  if (!announce_question_.is_out && (is_publishing || announced_latest_.asked == asked_)) return;
+  if (!announce_question_.is_out && (is_publishing || announced_latest_.question == newest_question_)) return;
   Latest latest = announced_latest_;
-  latest.asked = asked_;
+  latest.question = newest_question_;
   store_.Set(&announce_question_, settings_.prefix + "/latest", Encode(latest), [this, latest](const auto&) {
     announced_latest_ = latest;
     ++rings_wanted_;
@@ -246,7 +220,7 @@ void Coordinator::PublishBallot() {
     return store_.Set(&publish_, Key('p', number), Encode(proposal),
                       [this](const auto&) { proposal_is_in_store_ = true; });
   if (announce_question_.is_out) return;
-  const Latest latest{session_, number, settings_.run_id, rings_, asked_};
+  const Latest latest{session_, number, settings_.run_id, rings_, newest_question_};
   store_.Set(&publish_, settings_.prefix + "/latest", Encode(latest), [this, proposal, number, latest](const auto&) {
     announced_latest_ = latest;
     proposal_is_in_store_ = false;
@@ -258,7 +232,7 @@ void Coordinator::PublishBallot() {
   });
 }
 
-void Coordinator::AskForVotes() {
+void Coordinator::ReadVotes() {
   const int64_t number = leader_.ballot->proposal.number;
   std::vector<bool> is_known = leader_.ballot->has_voted;
   is_known.at(static_cast<size_t>(settings_.rank)) = true;
@@ -329,9 +303,9 @@ void Coordinator::LookForProposals() {
   const bool is_new = latest_->session != session_;
   // A newer proposal or leader implies that the pending proposal is decided, or must be, under its own keys.
   if (member_.pending && (is_new || latest_->number > member_.known)) Feed(MemberInput(agree::Settle{}));
-  if (!is_new && latest_->asked > asked_) {
-    asked_ = latest_->asked;
-    delegate_->Asked(session_, asked_);
+  if (!is_new && latest_->question > newest_question_) {
+    newest_question_ = latest_->question;
+    delegate_->QuestionAnnounced(session_, newest_question_);
   }
   if (member_.pending) return;
   if (is_new) Follow(*latest_);
@@ -348,7 +322,7 @@ void Coordinator::OnLatest(const std::string& text_untrusted) {
     return;
   }
   const bool is_news = latest_ && (latest->session != latest_->session || latest->number > latest_->number ||
-                                   latest->asked > latest_->asked);
+                                   latest->question > latest_->question);
   if (is_news && !std::exchange(has_rung_, false)) bell_is_unreachable_ = true;  // until the bell rings again
   latest_ = std::move(latest);
 }
@@ -379,8 +353,8 @@ void Coordinator::Follow(const Latest& latest) {
   // Proposals from before this rank joined exclude it, except the newest if it is undecided.
   member_.known = std::max<int64_t>(latest.number - 1, 0);
   next_decision_.reset();
-  asked_ = latest.asked;
-  delegate_->Asked(session_, asked_);
+  newest_question_ = latest.question;
+  delegate_->QuestionAnnounced(session_, newest_question_);
   delegate_->Join(latest.run_id);
 }
 
@@ -467,36 +441,6 @@ milliseconds Coordinator::SharedBusyPoll() const {
 milliseconds Coordinator::OutcomePoll() const {
   if (is_leader()) return BusyPoll();
   return has_bell() ? std::max(SharedBusyPoll(), settings_.poll_max) : SharedBusyPoll();
-}
-
-// Coordinators with the same text, store and clock behave alike from here on.
-std::string Coordinator::StateText() const {
-  std::ostringstream out;
-  const Time now = dependencies_.now();
-  const auto print = [&](const StoreClient::Request& request) {
-    const bool is_late = now - request.asked >= settings_.answer_time;
-    out << (request.is_out ? (is_late ? "late" : "out") : "") << (request.hurries ? "!" : "")
-        << (now < request.not_before ? "-" : ".");
-  };
-  out << session_ << " " << announced_ << proposal_is_in_store_ << is_enrolled_ << next_was_over_
-      << bell_is_unreachable_ << had_bell_ << has_rung_;
-  if (latest_) out << " latest " << latest_->session << " " << latest_->number;
-  if (next_decision_) out << " next " << next_decision_->commit << next_decision_->rank;
-  Print(out, member_);
-  for (const StoreClient::Request* request :
-       {&read_latest_, &read_proposal_, &read_decision_, &write_vote_, &read_outcome_, &close_, &enrol_, &listen_})
-    print(*request);
-  if (!is_leader()) return out.str();
-  Print(out, leader_);
-  if (leader_.ballot) out << (now - leader_.ballot->opened > leader_.vote_time ? " long" : "");
-  out << " roll " << roll_.number;
-  for (size_t rank = 0; rank < roll_.incarnations.size(); ++rank)
-    out << "," << roll_.incarnations[rank] << roll_.is_read[rank];
-  out << " rings " << rings_wanted_ << "-" << rings_done_;
-  for (const StoreClient::Request* request : {&decide_, &announce_, &publish_, &clear_, &ring_}) print(*request);
-  for (const StoreClient::Request& request : read_votes_) print(request);
-  for (const StoreClient::Request& request : read_roll_) print(request);
-  return out.str();
 }
 
 }  // namespace stepwatch::agree

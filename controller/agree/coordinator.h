@@ -60,7 +60,7 @@ class RankDelegate {
   // Not on the leader. Called once if the leader's messages have another version, so that no agreement is possible.
   virtual void LeaderIsIncompatible(const std::string& why) { (void)why; }
   // Not on the leader. `number`: count of questions by the leader of `session`, which this rank follows.
-  virtual void Asked(const Incarnation& session, int64_t number) { (void)session, (void)number; }
+  virtual void QuestionAnnounced(const Incarnation& session, int64_t number) { (void)session, (void)number; }
 };
 
 struct Settings {
@@ -129,10 +129,10 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool busy() const { return member_.pending || leader_.ballot || leader_.wanted; }
   // The step of the open proposal; nullopt without one.
   std::optional<int64_t> proposed_step() const;
-  // For tests that visit each state once.
-  std::string StateText() const;
 
  private:
+  friend struct CoordinatorState;  // of tests
+
   StoreClient::Dependencies ForStore();
   std::string SessionKey() const { return session_.empty() ? "" : settings_.prefix + "/" + session_; }
   std::string Key(char kind, int64_t number) const;
@@ -146,11 +146,11 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
 
   void AdvanceLeader();
   void Announce();
-  void PublishAsked();
+  void PublishQuestion();
   void Ring();
   void CallRoll();
   void PublishBallot();
-  void AskForVotes();
+  void ReadVotes();
   void AdvanceMember();
   agree::Decision Closing() const;
   void LookForProposals();
@@ -182,7 +182,7 @@ class Coordinator : public std::enable_shared_from_this<Coordinator> {
   bool announced_ = false;                 // leader: the session is in the store
   bool proposal_is_in_store_ = false;      // leader: for the ballot that is being published
   Latest announced_latest_;                // leader: the value written last
-  int64_t asked_ = 0;                      // leader: to be written; others: passed to the delegate
+  int64_t newest_question_ = 0;            // leader: to be written; others: passed to the delegate
   const bool rings_;                       // leader: `latest` announces that it rings bells
   int64_t rings_wanted_ = 0, rings_done_ = 0;
   bool is_enrolled_ = false;  // the session's roll names this rank

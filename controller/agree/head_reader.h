@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
-#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "src/base/parse_number.h"
 
 namespace stepwatch::agree {
 
@@ -29,11 +31,9 @@ class HeadReader {
   }
   template <class T>
   T Number() {
-    const std::string_view word = Word();
-    T value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size()) is_good_ = false;
-    return value;
+    const std::optional<T> number = base::ParseNumber<T>(Word());
+    Need(number.has_value());
+    return number.value_or(0);
   }
   template <class E, size_t n>
   E OneOf(const std::array<std::string_view, n>& words) {

@@ -98,7 +98,7 @@ std::optional<Decision> DecisionFrom(std::string_view text_untrusted) {
 
 std::string Encode(const Latest& latest) {
   return std::string(kVersion) + " " + latest.session + " " + std::to_string(latest.number) +
-         (latest.rings ? " rings " : " silent ") + std::to_string(latest.asked) + "\n" + latest.run_id;
+         (latest.rings ? " rings " : " silent ") + std::to_string(latest.question) + "\n" + latest.run_id;
 }
 
 std::optional<Latest> LatestFrom(std::string_view text_untrusted) {
@@ -108,7 +108,7 @@ std::optional<Latest> LatestFrom(std::string_view text_untrusted) {
   latest.session = reader.Word();
   latest.number = reader.Number<int64_t>();
   latest.rings = reader.Word() == "rings";
-  if (!reader.at_end()) latest.asked = reader.Number<int64_t>();
+  if (!reader.at_end()) latest.question = reader.Number<int64_t>();
   latest.run_id = reader.Rest();
   reader.Need(IsHex(latest.session) && latest.number >= 0);
   return reader.good() ? std::optional<Latest>(std::move(latest)) : std::nullopt;

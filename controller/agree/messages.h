@@ -79,8 +79,8 @@ struct Latest {
   Incarnation session;  // the leader's incarnation
   int64_t number = 0;
   std::string run_id;
-  bool rings = false;  // the leader rings the bell of every rank when there is news
-  int64_t asked = 0;   // number of the newest question to all ranks; 0: none yet
+  bool rings = false;    // the leader rings the bell of every rank when there is news
+  int64_t question = 0;  // number of the newest question to all ranks; 0: none yet
 };
 
 std::string Encode(const Proposal& proposal);

@@ -1,11 +1,12 @@
 #include "controller/api/control_socket_settings.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "src/base/file.h"
+#include "src/base/parse_number.h"
 #include "src/base/text.h"
 
 namespace stepwatch::api {
@@ -48,9 +49,9 @@ ControlSocketSettings SettingsOfControlSocket(const Options& options, base::File
   series = own.metrics_sites_max > 0 ? own.metrics_sites_max : former.metrics_sites_max;
   const std::string_view wanted = Variable("STEPWATCH_METRICS_SITES_MAX");
   if (series == 0 && !wanted.empty()) {
-    const auto [end, error] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), series);
-    if (error != std::errc() || end != wanted.data() + wanted.size()) {
-      series = 0;
+    const std::optional<size_t> number = base::ParseNumber<size_t>(wanted);
+    series = number.value_or(0);
+    if (!number) {
       settings.trouble = "STEPWATCH_METRICS_SITES_MAX is \"" + base::Printable(wanted) +
                          "\", which is not a whole number; /metrics shows no sites";
     }

@@ -12,9 +12,9 @@
 namespace stepwatch::api {
 namespace {
 
-control_socket::RankWords WordsOf(std::vector<agree::RankAnswer> answers) {
+control_socket::RankWords WordsOf(std::vector<ask::RankAnswer> answers) {
   control_socket::RankWords words;
-  for (agree::RankAnswer& each : answers)
+  for (ask::RankAnswer& each : answers)
     words.words.push_back({each.rank, std::move(each.text_untrusted), each.after.count(), std::move(each.trouble)});
   return words;
 }
@@ -45,12 +45,12 @@ void JobRanks::Deliver(const std::function<void(Result<Value>)>& then, Result<Va
 void JobRanks::Ask(const std::string& question, std::chrono::milliseconds time,
                    std::function<void(Result<control_socket::RankWords>)> then) {
   impl_.loop_.Post([this, question, time, then = std::move(then)] {
-    agree::Questions* questions = impl_.reloader_.questions();
+    ask::Questions* questions = impl_.reloader_.questions();
     if (questions == nullptr) {
       const control_socket::RankWord own{impl_.options_.rank, Answer(question), 0, ""};
       return Deliver<control_socket::RankWords>(then, control_socket::RankWords{{own}, WhyAlone()});
     }
-    questions->Ask(question, time, [this, then](Result<std::vector<agree::RankAnswer>> answers) {
+    questions->Ask(question, time, [this, then](Result<std::vector<ask::RankAnswer>> answers) {
       if (!answers.ok()) return Deliver<control_socket::RankWords>(then, answers.status());
       Deliver<control_socket::RankWords>(then, WordsOf(std::move(answers).value()));
     });
@@ -60,7 +60,7 @@ void JobRanks::Ask(const std::string& question, std::chrono::milliseconds time,
 void JobRanks::Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
                        std::function<void(Result<std::string>)> then) {
   impl_.loop_.Post([this, request, time, is_urgent, then = std::move(then)] {
-    agree::Questions* questions = impl_.reloader_.questions();
+    ask::Questions* questions = impl_.reloader_.questions();
     if (questions == nullptr)
       return Deliver<std::string>(then, Status(StatusCode::kUnavailable, "this rank shares no store with rank 0"));
     questions->Forward(

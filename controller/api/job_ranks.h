@@ -5,14 +5,14 @@
 #include <functional>
 #include <string>
 
-#include "controller/agree/questions.h"
+#include "controller/ask/questions.h"
 #include "controller/control_socket/job.h"
 #include "stepwatch/monitor.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::api {
 
-class JobRanks final : public agree::QuestionHost {
+class JobRanks final : public ask::QuestionHost {
  public:
   // `impl` must outlive it, and is not used before it is fully constructed.
   explicit JobRanks(Monitor::Impl* impl) : impl_(*impl) {}

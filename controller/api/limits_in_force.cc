@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "src/base/byte_count.h"
 #include "src/base/file.h"
+#include "src/base/parse_number.h"
 #include "src/base/text.h"
 #include "stepwatch/record_layout.h"
 
@@ -52,10 +52,8 @@ Status Tighten(const LimitSources& sources, const char* name, uint64_t* limit) {
 Status TightenRows(const LimitSources& sources, int64_t* limit) {
   const std::string_view text = TextOf(sources, kRowsPerStepMax);
   if (text.empty()) return Status();
-  int64_t rows = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rows);
-  if (error != std::errc() || end != text.data() + text.size() || rows <= 0)
-    return Unusable(kRowsPerStepMax, text, "a whole number of rows above 0");
+  const int64_t rows = base::ParseNumber<int64_t>(text).value_or(0);
+  if (rows <= 0) return Unusable(kRowsPerStepMax, text, "a whole number of rows above 0");
   *limit = Stricter(*limit, rows);
   return Status();
 }

@@ -155,9 +155,9 @@ void MonitorJob::AskRanks(const std::string& question, std::chrono::milliseconds
 
 void MonitorJob::NoteStates(const control_socket::RankWords& words) {
   if (!words.alone.empty()) return;
-  const status::StateCounts heard = control_socket::StatesFrom(impl_.options_.rank, words);
+  const status::StateCounts reported = control_socket::StatesFrom(impl_.options_.rank, words);
   const base::MutexLock lock(&mutex_);
-  rank_states_.Hear(heard, steady_clock::now(), UnixNow());
+  rank_states_.Update(reported, steady_clock::now(), UnixNow());
 }
 
 void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds time, bool is_urgent,
@@ -166,7 +166,7 @@ void MonitorJob::Forward(const std::string& request, std::chrono::milliseconds t
 }
 
 control_socket::DoctorReport MonitorJob::Examine() {
-  control_socket::DoctorReport report{kernels::AskCpu(), kernels::AskCudaInUse(), ""};
+  control_socket::DoctorReport report{kernels::DetectCpu(), kernels::DetectCudaInUse(), ""};
   const base::MutexLock lock(&mutex_);
   report.watch_mode = view_.status.watch_mode;
   return report;

@@ -14,11 +14,11 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLookAgain{2};
 
 // The result is shared with the loop, which may set it after the caller has timed out.
-template <class Outcome, class Ask>
-Outcome AskLoop(Monitor::Impl& impl, const Ask& ask, steady_clock::time_point deadline) {
+template <class Outcome, class Request>
+Outcome CallLoop(Monitor::Impl& impl, const Request& request, steady_clock::time_point deadline) {
   const auto result = std::make_shared<Outcome>();
-  const auto work = [&impl, result, ask] {
-    *result = ask(impl.reloader_);
+  const auto work = [&impl, result, request] {
+    *result = request(impl.reloader_);
     impl.PublishState();
   };
   return !impl.closed_ && impl.loop_.Call(work, deadline) ? *result : Outcome();
@@ -39,7 +39,7 @@ status::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time
   using Outcome = status::PauseResult::Outcome;
   const auto deadline = steady_clock::now() + time;
   const step::PlanSwitch& plans = impl_.data_plane_.plans;
-  const auto asked = AskLoop<status::PauseResult>(
+  const auto asked = CallLoop<status::PauseResult>(
       impl_, [pause](reload::Reloader& reloader) { return reloader.pauses().Pause(pause); }, deadline);
   const auto is = [&](Outcome outcome) {
     const bool paused = plans.paused();  // read before the step to which it belongs
@@ -64,7 +64,7 @@ status::PauseResult MonitorJob::Pause(bool pause, std::chrono::milliseconds time
 status::RotateResult MonitorJob::Rotate(std::chrono::milliseconds time) {
   using Outcome = status::RotateResult::Outcome;
   const auto deadline = steady_clock::now() + time;
-  auto result = AskLoop<status::RotateResult>(
+  auto result = CallLoop<status::RotateResult>(
       impl_, [](reload::Reloader& reloader) { return reloader.rotation().Rotate(); }, deadline);
   result.directory = Absolute(impl_.GetStatus().output_dir);
   if (result.outcome != Outcome::kAsked) return result;

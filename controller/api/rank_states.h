@@ -16,8 +16,8 @@ class RankStates {
   static constexpr std::chrono::minutes kHoldFor{5};
 
   // Records the answers of all ranks. `unix_seconds`: their time, system clock.
-  void Hear(const status::StateCounts& heard, Time now, double unix_seconds) {
-    heard_ = heard;
+  void Update(const status::StateCounts& reported, Time now, double unix_seconds) {
+    reported_ = reported;
     asked_ = now;
     asked_unix_ = unix_seconds;
   }
@@ -28,13 +28,13 @@ class RankStates {
     states.unknown = others;
     states.asked_unix = asked_unix_;
     if (asked_unix_ == 0 || now - asked_ > kHoldFor) return states;
-    states.unknown -= std::accumulate(heard_.begin(), heard_.end(), 0);
-    for (size_t i = 0; i < states.ranks.size(); ++i) states.ranks[i] += heard_[i];
+    states.unknown -= std::accumulate(reported_.begin(), reported_.end(), 0);
+    for (size_t i = 0; i < states.ranks.size(); ++i) states.ranks[i] += reported_[i];
     return states;
   }
 
  private:
-  status::StateCounts heard_{};  // without this rank
+  status::StateCounts reported_{};  // without this rank
   Time asked_;
   double asked_unix_ = 0;  // 0: never
 };

@@ -202,7 +202,7 @@ std::optional<JobDecision> JobDecisionFrom(std::string_view text_untrusted) {
 
 // --- when to ask ---
 
-void AskingPace::Collected(int64_t steps, const std::optional<Decision>& wants) {
+void QuestionPace::Collected(int64_t steps, const std::optional<Decision>& wants) {
   collected_ += steps;
   const Direction before = std::exchange(wants_, !wants          ? Direction::kNone
                                                  : wants->lowers ? Direction::kLower
@@ -210,26 +210,26 @@ void AskingPace::Collected(int64_t steps, const std::optional<Decision>& wants) 
   if (wants_ != Direction::kNone && wants_ != before) doubled_ = 0;
 }
 
-bool AskingPace::IsDue(Time now) const {
+bool QuestionPace::IsDue(Time now) const {
   const int64_t first = wants_ == Direction::kNone ? kSeldom : kOften;
   const int64_t times = wants_ == Direction::kNone ? std::min(int64_t{1} << doubled_, kBetweenMost) : 1;
   const bool is_soon = answered_ && now - *answered_ < kBetween * times;
-  return !is_asking_ && !is_soon && collected_ >= std::min(first << doubled_, kMost);
+  return !is_open_ && !is_soon && collected_ >= std::min(first << doubled_, kMost);
 }
 
-void AskingPace::Answered(Time now) {
-  is_asking_ = false;
+void QuestionPace::Answered(Time now) {
+  is_open_ = false;
   answered_ = now;
   collected_ = 0;
   Double();
 }
 
-void AskingPace::BeginAnew() {
+void QuestionPace::BeginAnew() {
   collected_ = doubled_ = 0;
   wants_ = Direction::kNone;
 }
 
-void AskingPace::Double() {
+void QuestionPace::Double() {
   doubled_ = std::min<int64_t>(doubled_ + 1, 6);  // 2^6: kOften has become kMost
 }
 

@@ -60,7 +60,7 @@ std::optional<JobDecision> JobDecisionFrom(std::string_view text_untrusted);
 
 // Decides when rank 0 requests proposals: soon when its own governor proposes a change, and occasionally because
 // another rank's may. After a question without a result it waits for twice as many collected steps, and longer.
-class AskingPace {
+class QuestionPace {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
@@ -74,7 +74,7 @@ class AskingPace {
   // Rank 0 has collected this many more steps; `wants`: the decision that its governor proposes, if any.
   void Collected(int64_t steps, const std::optional<SamplingGovernor::Decision>& wants);
   bool IsDue(Time now) const;
-  void Asked() { is_asking_ = true; }
+  void Sent() { is_open_ = true; }
   // All ranks have answered, or the time limit has passed.
   void Answered(Time now);
   // The proposal was not applied: a rank cannot, or the ranks could not agree in time.
@@ -89,7 +89,7 @@ class AskingPace {
   int64_t collected_ = 0;  // since the last question
   int64_t doubled_ = 0;
   Direction wants_ = Direction::kNone;
-  bool is_asking_ = false;
+  bool is_open_ = false;
   std::optional<Time> answered_;
 };
 

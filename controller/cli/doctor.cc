@@ -63,8 +63,8 @@ std::string CudaLine(const kernels::CudaReport& cuda) {
 }
 
 int RunDoctor(const DoctorArguments& arguments) {
-  const kernels::CpuReport cpu = kernels::AskCpu();
-  const kernels::CudaReport cuda = kernels::AskCuda();
+  const kernels::CpuReport cpu = kernels::DetectCpu();
+  const kernels::CudaReport cuda = kernels::DetectCuda();
   if (arguments.json) {
     PrintJson(cpu, cuda);
   } else {

@@ -24,7 +24,7 @@
 #include "src/base/file.h"
 #include "src/base/print.h"
 #include "src/base/text.h"
-#include "src/json/parse_json.h"
+#include "src/json/json.h"
 
 namespace stepwatch::cli {
 namespace {
@@ -129,10 +129,10 @@ Result<std::vector<std::pair<std::string, std::string>>> ReadMapping(const std::
   if (path.empty()) return mapping;
   const Result<std::string> text = base::ReadFile(path, kMappingBytesMax);
   if (!text.ok()) return text.status();
-  const auto json = bounded::ParseJson<nlohmann::ordered_json>(text.value());
+  const Result<Json> parsed = json::Parse(text.value());
   const Status wrong(StatusCode::kInvalid, path + " is not a JSON object of strings, {\"old\": \"new\"}");
-  if (!json.ok() || !json.value().is_object()) return wrong;
-  for (const auto& [from, to] : json.value().items()) {
+  if (!parsed.ok() || !parsed.value().is_object()) return wrong;
+  for (const auto& [from, to] : parsed.value().items()) {
     if (!to.is_string()) return wrong;
     mapping.emplace_back(from, to.get<std::string>());
   }
@@ -165,10 +165,10 @@ Result<std::vector<int64_t>> ParseSteps(const std::string& text) {
   // A Python list may end with a comma.
   std::string list = text;
   if (const size_t last = list.find_last_not_of(" ]"); last != std::string::npos && list[last] == ',') list[last] = ' ';
-  const auto json = bounded::ParseJson<nlohmann::json>(list);
-  if (!json.ok() || !json.value().is_array()) return wrong;
+  const Result<Json> parsed = json::Parse(list);
+  if (!parsed.ok() || !parsed.value().is_array()) return wrong;
   std::vector<int64_t> steps;
-  for (const auto& step : json.value()) {
+  for (const auto& step : parsed.value()) {
     if (!step.is_number_integer()) return wrong;
     steps.push_back(step.get<int64_t>());
   }

@@ -84,7 +84,7 @@ std::string DifferencesText(const Json& differences) {
   return rows.empty() ? "" : TableText(rows);
 }
 
-Cell Count(const char* sign, int64_t count, Colour colour) {
+Cell CountCell(const char* sign, int64_t count, Colour colour) {
   return count <= 0 ? Cell{"-", Colour::kDim} : Cell{sign + std::to_string(count), colour};
 }
 
@@ -99,9 +99,9 @@ std::string SitesText(const Json& sites) {
   std::vector<std::vector<Cell>> rows = {HeadingRow({"SITES", "ADDED", "REMOVED", "KEPT", "MEASURED"})};
   for (const Json& each : sites)
     rows.push_back({{Text(each, "kind")},
-                    Count("+", Whole(each, "added"), Colour::kGreen),
-                    Count("-", Whole(each, "removed"), Colour::kRed),
-                    Count("", Whole(each, "kept"), Colour::kPlain),
+                    CountCell("+", Whole(each, "added"), Colour::kGreen),
+                    CountCell("-", Whole(each, "removed"), Colour::kRed),
+                    CountCell("", Whole(each, "kept"), Colour::kPlain),
                     MeasuredCell(each)});
   return TableText(rows);
 }

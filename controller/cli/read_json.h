@@ -1,37 +1,30 @@
-// Members of an answer that another process wrote. A missing member, or one of another type, reads as no value.
+// Members of an answer that another process wrote (see src/json/members.h), with text that is safe to print.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <vector>
 
-#include "src/json/json.h"
+#include "src/json/members.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::cli {
 
-// Null: not an object, or it has no such member.
-const Json& Member(const Json& object, const char* name);
+using json::Count;
+using json::IsTrue;
+using json::List;
+using json::Member;
+using json::Number;
+using json::Part;
+using json::RawText;
+using json::Texts;
+using json::Whole;
 
-// Safe to print on one line.
-std::string Text(const Json& object, const char* name);
-// Byte for byte, for comparison or for use in another request.
-std::string RawText(const Json& object, const char* name);
-double Number(const Json& object, const char* name, double none = 0);
-// -1: no such number.
-int64_t Whole(const Json& object, const char* name);
-// 0: no such number, or a negative one.
-uint64_t Count(const Json& object, const char* name);
-bool IsTrue(const Json& object, const char* name);
-// An empty object if it is missing.
-const Json& Part(const Json& object, const char* name);
-// An empty list if it is missing.
-const Json& List(const Json& object, const char* name);
-
-// Strings of a list, safe to print; other values are left out.
-std::vector<std::string> Texts(const Json& object, const char* name);
+inline std::string Text(const Json& object, const char* name) {
+  return json::PrintableText(object, name);
+}
 
 // The place of a finding in a config text.
-TextPlace PlaceOf(const Json& finding);
+inline TextPlace PlaceOf(const Json& finding) {
+  return {Text(finding, "key"), static_cast<int>(Count(finding, "line")), static_cast<int>(Count(finding, "column"))};
+}
 
 }  // namespace stepwatch::cli

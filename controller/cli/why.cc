@@ -85,7 +85,7 @@ std::string EditLine(const Json& line, double t, const Moment& moment, const Con
 }
 
 // Rank 0 writes the history.
-ChangesBefore AskJob(const control_socket::FoundJob& job, const Moment& moment) {
+ChangesBefore FetchChanges(const control_socket::FoundJob& job, const Moment& moment) {
   const http::Client client = control_socket::ClientOf(job);
   const Result<http::Reply> reply = client.Get("/v1/history?limit=100");
   const Result<Json> answer = json::Parse(reply.ok() ? reply.value().body : "");
@@ -181,7 +181,7 @@ ChangesBefore FindEdits(const std::vector<control_socket::FoundJob>& jobs, const
   const auto lowest = std::min_element(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) {
     return Whole(StatusOf(a), "rank") < Whole(StatusOf(b), "rank");
   });
-  if (lowest != jobs.end()) return AskJob(*lowest, moment);
+  if (lowest != jobs.end()) return FetchChanges(*lowest, moment);
   const std::string place = output::OutputBase("");
   const auto found = output::FindHistories(place);
   if (found.ok()) {

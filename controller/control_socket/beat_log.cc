@@ -57,12 +57,6 @@ bool Put(const std::string& name, double value, std::vector<std::pair<std::strin
 
 }  // namespace
 
-Json NumberJson(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
 BeatLog::BeatLog(Who who, step::PulseWriter* pulse)
     : pulse_(pulse), who_(std::move(who)), wall_offset_ns_(WallOffsetNs()) {
   const base::MutexLock lock(&mutex_);
@@ -92,13 +86,13 @@ void BeatLog::TakeAll() {
   pulse_->SetWallOffset(std::chrono::nanoseconds(wall_offset_ns_));
   ReportEntry entry;
   for (size_t i = 0; i < step::PulseWriter::kQueuePlaces && pulse_->Pop(&entry); ++i) OnEntry(entry);
-  TellLate();
+  AddLateBeat();
 }
 
 void BeatLog::OnEntry(const ReportEntry& entry) {
   const bool continues_late =
       late_ && entry.kind == ReportEntry::Kind::kNumber && entry.step == late_->step && entry.at_ns == late_->at_ns;
-  if (!continues_late) TellLate();
+  if (!continues_late) AddLateBeat();
   switch (entry.kind) {
     case ReportEntry::Kind::kStepEnd: return OnStepEnd(entry);
     case ReportEntry::Kind::kNumber: return OnNumber(entry);
@@ -123,10 +117,10 @@ void BeatLog::OnNumber(const ReportEntry& entry) {
   if (!Put(name, entry.value, is_over ? &late_->numbers : &numbers_[entry.step])) ++dropped_;
 }
 
-void BeatLog::TellLate() {
+void BeatLog::AddLateBeat() {
   if (!late_) return;
   Json beat = {{"step", late_->step}, {"phase", PhaseName(late_->phase)}};
-  for (const auto& [name, value] : late_->numbers) beat[name] = NumberJson(value);
+  for (const auto& [name, value] : late_->numbers) beat[name] = json::Number(value);
   const int64_t at_ns = late_->at_ns;
   late_.reset();
   (void)AddBeat(at_ns, beat);
@@ -147,7 +141,7 @@ void BeatLog::OnStepEnd(const ReportEntry& entry) {
   // Numbers of skipped steps are dropped.
   while (!numbers_.empty() && numbers_.begin()->first <= entry.step) {
     if (numbers_.begin()->first == entry.step)
-      for (const auto& [name, value] : numbers_.begin()->second) beat[name] = NumberJson(value);
+      for (const auto& [name, value] : numbers_.begin()->second) beat[name] = json::Number(value);
     else
       dropped_ += numbers_.begin()->second.size();
     numbers_.erase(numbers_.begin());

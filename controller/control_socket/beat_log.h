@@ -65,7 +65,7 @@ class BeatLog {
   void OnPhase(const step::ReportEntry& entry) STEPWATCH_REQUIRES(mutex_);
   void CountPhase(int64_t until_ns) STEPWATCH_REQUIRES(mutex_);
   Json ExceptionJson(const ExceptionReport& exception) const STEPWATCH_REQUIRES(mutex_);
-  void TellLate() STEPWATCH_REQUIRES(mutex_);
+  void AddLateBeat() STEPWATCH_REQUIRES(mutex_);
   uint64_t AddBeat(int64_t at_ns, const Json& beat) STEPWATCH_REQUIRES(mutex_);
   uint64_t AddEvent(int64_t at_ns, const Json& event) STEPWATCH_REQUIRES(mutex_);
   uint64_t Add(int64_t at_ns, bool is_event, std::string body) STEPWATCH_REQUIRES(mutex_);
@@ -96,8 +96,5 @@ class BeatLog {
   int64_t not_training_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;  // since the newest end of a step
   bool has_ended_ STEPWATCH_GUARDED_BY(mutex_) = false;
 };
-
-// A number in the form of beats: NaN and infinities are "nan", "inf" and "-inf".
-Json NumberJson(double value);
 
 }  // namespace stepwatch::control_socket

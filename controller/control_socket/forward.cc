@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "src/base/text.h"
-#include "src/json/json.h"
+#include "src/json/members.h"
 #include "src/sockets/peer.h"
 
 namespace stepwatch::control_socket {
@@ -31,15 +31,8 @@ Result<Parts> PartsFrom(std::string_view text_untrusted) {
   return Parts{std::move(head).value(), std::string(text_untrusted.substr(end + 1))};
 }
 
-std::string Text(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-int Number(const Json& object, const char* name, int none) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_number_integer()) return none;
-  const auto number = found->get<int64_t>();
+int SmallNumber(const Json& object, const char* name, int none) {
+  const int64_t number = json::Whole(object, name, none);
   return number < 0 || number > std::numeric_limits<int>::max() ? none : static_cast<int>(number);
 }
 
@@ -61,17 +54,17 @@ Result<Forwarded> ForwardedFrom(int rank, std::string_view text_untrusted) {
   if (!parts.ok()) return parts.status();
   const Json& head = parts.value().head;
   Forwarded forwarded;
-  forwarded.method = Text(head, "method");
+  forwarded.method = json::RawText(head, "method");
   Request& request = forwarded.request;
-  request.target = Text(head, "target");
-  request.accept = Text(head, "accept");
-  request.if_match = Text(head, "if_match");
-  request.request_id = Text(head, "request_id");
-  request.exe = base::Printable(Text(head, "exe"), kExeBytesMax);
+  request.target = json::RawText(head, "target");
+  request.accept = json::RawText(head, "accept");
+  request.if_match = json::RawText(head, "if_match");
+  request.request_id = json::RawText(head, "request_id");
+  request.exe = base::Printable(json::RawText(head, "exe"), kExeBytesMax);
   request.body = std::move(parts.value().body);
   request.from_rank = rank;
-  if (const int uid = Number(head, "uid", -1); uid >= 0)
-    request.peer = sockets::Peer{static_cast<pid_t>(Number(head, "pid", 0)), static_cast<uid_t>(uid)};
+  if (const int uid = SmallNumber(head, "uid", -1); uid >= 0)
+    request.peer = sockets::Peer{static_cast<pid_t>(SmallNumber(head, "pid", 0)), static_cast<uid_t>(uid)};
   return forwarded;
 }
 
@@ -90,11 +83,11 @@ Result<http::Answer> AnswerFrom(std::string_view text_untrusted) {
   if (!parts.ok()) return parts.status();
   const Json& head = parts.value().head;
   http::Answer answer;
-  answer.status = Number(head, "status", 0);
-  answer.content_type = Text(head, "content_type");
-  answer.etag = Text(head, "etag");
-  answer.allow = Text(head, "allow");
-  answer.retry_after = Number(head, "retry_after", 0);
+  answer.status = SmallNumber(head, "status", 0);
+  answer.content_type = json::RawText(head, "content_type");
+  answer.etag = json::RawText(head, "etag");
+  answer.allow = json::RawText(head, "allow");
+  answer.retry_after = SmallNumber(head, "retry_after", 0);
   answer.body = std::move(parts.value().body);
   const auto is_header = [](const std::string& text) { return base::Printable(text, text.size()) == text; };
   if (answer.status < 200 || answer.status > 599 || !is_header(answer.content_type) || !is_header(answer.etag) ||

@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "controller/control_socket/beat_routes.h"
 #include "controller/control_socket/json_values.h"
+#include "src/base/parse_number.h"
 #include "src/http/event_stream.h"
 #include "src/json/json.h"
+#include "src/vocabulary/pulse_page.h"
 
 namespace stepwatch::control_socket {
 namespace {
@@ -23,13 +23,6 @@ constexpr size_t kEventsOfPage = 50;
 std::string WithoutQuotes(std::string text) {
   const bool is_quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
   return is_quoted ? text.substr(1, text.size() - 2) : text;
-}
-
-uint64_t NumberOf(const std::string& text_untrusted) {
-  uint64_t number = 0;
-  const char* const end = text_untrusted.data() + text_untrusted.size();
-  const auto read = std::from_chars(text_untrusted.data(), end, number);
-  return read.ec == std::errc() && read.ptr == end ? number : 0;
 }
 
 std::string TextOf(const NumberedEvent& each) {
@@ -44,7 +37,7 @@ Request RequestOf(Match match, http::Request sent) {
   Request request;
   if (match.route->changes && caller.peer) request.exe = sockets::ProgramOf(caller.fd, *caller.peer);
   request.target = std::string(sent.head.target());
-  request.parameter = std::move(match.parameter);
+  request.parameters = std::move(match.parameters);
   request.query = std::move(match.query);
   request.body = std::move(sent.body);
   request.accept = http::FieldOf(sent.head, field::accept);
@@ -53,6 +46,15 @@ Request RequestOf(Match match, http::Request sent) {
   request.peer = caller.peer;
   request.access = caller.access;
   return request;
+}
+
+// Sent with the descriptors of the pulse.
+http::Answer PulseAnswer(const PulseGrant& grant) {
+  return http::JsonAnswer({{"version", http::kAnswerVersion},
+                           {"layout", vocabulary::kPulseLayout},
+                           {"page_bytes", grant.page_bytes},
+                           {"names_bytes", grant.names_fd < 0 ? Json() : Json(grant.names_bytes)},
+                           {"names_generation", grant.names_fd < 0 ? Json() : Json(grant.names_generation)}});
 }
 
 http::Response Now(http::Answer answer) {
@@ -68,13 +70,10 @@ http::Verdict JobHandler::Accept(const http::Head& head_untrusted, const http::C
   const std::string method(head_untrusted.method_string());
   const std::string target(head_untrusted.target());
   Match match = FindRoute(method, target);
-  if (match.route == nullptr)
-    return {match.allow.empty() ? http::NoSuchPath(target) : http::NoSuchMethod(target, match.allow), {}};
+  if (match.route == nullptr) return {http::NoRoute(target, match.allow), {}};
   if (busy != nullptr && !match.route->is_urgent) return {*busy, {}};
   if (caller.access != sockets::Access::kAll && (method != "GET" || match.route->changes))
-    return {http::Forbidden("a user of the readers' group may use GET only; " + method +
-                            " is reserved for the user that runs the job and for root"),
-            {}};
+    return {http::ReadersOnlyGet(method, "the job"), {}};
   return {std::nullopt, [this, match = std::move(match)](http::Request sent, OnAnswer then) mutable {
             return Perform(std::move(match), std::move(sent), std::move(then));
           }};
@@ -93,7 +92,7 @@ http::Response JobHandler::Perform(Match match, http::Request sent, OnAnswer the
   const Route& route = *match.route;
   http::Response response;
   if (route.way == Route::Way::kEvents) {
-    response.events = EventsAfter(NumberOf(http::FieldOf(sent.head, "Last-Event-ID")));
+    response.events = EventsAfter(base::ParseNumber<uint64_t>(http::FieldOf(sent.head, "Last-Event-ID")).value_or(0));
     return response;
   }
   if (route.way == Route::Way::kPulse) return SendPulse(sent.caller);

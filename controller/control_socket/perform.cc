@@ -40,11 +40,6 @@ void Begin(const Workplace& place, const Route& route, const Request& request, c
   }
 }
 
-http::Answer WithoutRoute(const Forwarded& forwarded, const Match& match) {
-  return match.allow.empty() ? http::NoSuchPath(forwarded.request.target)
-                             : http::NoSuchMethod(forwarded.request.target, match.allow);
-}
-
 }  // namespace
 
 http::Answer AnswerNow(const Route& route, const Request& request, Job& job) try {
@@ -84,12 +79,12 @@ bool AnswerForwarded(const Workplace& place, int rank, std::string text_untruste
   if (!forwarded.ok()) {
     answered(http::BadRequest(forwarded.status().message()));
   } else if (match.route == nullptr) {
-    answered(WithoutRoute(forwarded.value(), match));
+    answered(http::NoRoute(forwarded.value().request.target, match.allow));
   } else if (!match.route->is_of_job || IsForRank0(*match.route, *place.job)) {
     answered(http::BadRequest("rank 0 does not perform this request for other ranks"));
   } else {
     Request& request = forwarded.value().request;
-    request.parameter = std::move(match.parameter);
+    request.parameters = std::move(match.parameters);
     request.query = std::move(match.query);
     return AnswerOnWorker(place, *match.route, std::move(request), answered);
   }

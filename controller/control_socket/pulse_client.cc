@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "src/json/json.h"
+#include "src/json/members.h"
 
 namespace stepwatch::control_socket {
 namespace {
@@ -13,11 +13,8 @@ constexpr uint64_t kPulseReplyBytesMax = uint64_t{64} << 10;
 
 uint32_t GenerationIn(const std::string& body_untrusted) {
   const Result<Json> json = json::Parse(body_untrusted);
-  if (!json.ok() || !json.value().is_object()) return 0;
-  const auto found = json.value().find("names_generation");
-  return found != json.value().end() && found->is_number_unsigned()
-             ? static_cast<uint32_t>(found->get<uint64_t>() & vocabulary::kGenerationMask)
-             : 0;
+  if (!json.ok()) return 0;
+  return static_cast<uint32_t>(json::Count(json.value(), "names_generation") & vocabulary::kGenerationMask);
 }
 
 }  // namespace
@@ -49,7 +46,7 @@ Result<PulseView> FetchPulse(const std::string& socket_path, std::optional<uid_t
                              std::chrono::milliseconds time) {
   Result<http::DescribedReply> asked =
       http::Client(socket_path, trusted)
-          .AskForDescriptors({"GET", "/v1/pulse", "", "", ""}, kDescriptors, kPulseReplyBytesMax, time);
+          .RequestDescriptors({"GET", "/v1/pulse", "", "", ""}, kDescriptors, kPulseReplyBytesMax, time);
   if (!asked.ok()) return asked.status();
   const http::Reply& reply = asked.value().reply;
   std::vector<base::UniqueFd>& descriptors = asked.value().descriptors;

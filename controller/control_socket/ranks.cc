@@ -5,7 +5,7 @@
 
 #include "src/base/text.h"
 #include "src/http/answers.h"
-#include "src/json/json.h"
+#include "src/json/members.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::control_socket {
@@ -59,41 +59,31 @@ bool IsOf(Kind kind, const Json& value) {
 
 // Copies the members that this release knows if they have the expected kind; skips others.
 template <size_t count>
-void CopyMembers(const Json& said_untrusted, const Member (&members)[count], bool keeps_null, Json* copy) {
+void CopyMembers(const Json& report_untrusted, const Member (&members)[count], bool keeps_null, Json* copy) {
   for (const Member& member : members) {
-    const auto found = said_untrusted.find(member.name);
-    const bool is_said = found != said_untrusted.end() && IsOf(member.kind, *found);
-    if (is_said && member.kind == Kind::kText)
-      (*copy)[member.name] = base::Printable(found->template get<std::string>(), kTextBytesMax);
-    else if (is_said || keeps_null)
-      (*copy)[member.name] = is_said ? *found : Json();
+    const Json& value = json::Member(report_untrusted, member.name);
+    const bool is_usable = IsOf(member.kind, value);
+    if (is_usable && member.kind == Kind::kText)
+      (*copy)[member.name] = base::Printable(value.template get<std::string>(), kTextBytesMax);
+    else if (is_usable || keeps_null)
+      (*copy)[member.name] = is_usable ? value : Json();
   }
-}
-
-std::string TextOf(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-bool IsTrue(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
 Result<Json> ObjectOf(const RankWord& word) {
   if (!word.trouble.empty()) return Status(StatusCode::kUnavailable, word.trouble);
-  Result<Json> said = json::Parse(word.text_untrusted);
-  if (!said.ok() || !said.value().is_object()) return Status(StatusCode::kInvalid, kUnreadable);
-  if (const auto error = said.value().find("error"); error != said.value().end() && error->is_string())
-    return Status(StatusCode::kInvalid, base::Printable(error->get<std::string>(), kTextBytesMax));
-  return said;
+  Result<Json> report = json::Parse(word.text_untrusted);
+  if (!report.ok() || !report.value().is_object()) return Status(StatusCode::kInvalid, kUnreadable);
+  if (json::Member(report.value(), "error").is_string())
+    return Status(StatusCode::kInvalid, json::PrintableText(report.value(), "error", kTextBytesMax));
+  return report;
 }
 
 std::string WhyNotWell(const Json& rank) {
   for (const char* name : {"fault", "refusal"})
-    if (const std::string why = TextOf(rank, name); !why.empty()) return why;
-  if (IsTrue(rank, "in_doubt")) return "its running step began without the job's decision";
-  return TextOf(rank, "state") == "FAILED" ? "it has failed" : "";
+    if (const std::string why = json::RawText(rank, name); !why.empty()) return why;
+  if (json::IsTrue(rank, "in_doubt")) return "its running step began without the job's decision";
+  return json::RawText(rank, "state") == "FAILED" ? "it has failed" : "";
 }
 
 // Common parts of the answers about all ranks.
@@ -147,7 +137,7 @@ RankQuestion RankQuestionFrom(std::string_view text_untrusted) {
   if (end == std::string_view::npos || end > kQuestionHeadBytesMax) return {};
   const Result<Json> head = json::Parse(text_untrusted.substr(0, end));
   if (!head.ok() || !head.value().is_object()) return {};
-  const std::string matter = TextOf(head.value(), "ask");
+  const std::string matter = json::RawText(head.value(), "ask");
   if (matter == kReport) return {RankMatter::kReport, ""};
   if (matter == kTrial) return {RankMatter::kTrial, std::string(text_untrusted.substr(end + 1))};
   return {};
@@ -201,13 +191,13 @@ std::string UnknownQuestionText() {
 Json RanksJson(const JobStatus& own, const RankWords& words) {
   Tally tally(own, words);
   for (const RankWord& word : words.words) {
-    const Result<Json> said = ObjectOf(word);
-    if (!said.ok()) {
-      tally.AddMissing(word.rank, said.status().message());
+    const Result<Json> report = ObjectOf(word);
+    if (!report.ok()) {
+      tally.AddMissing(word.rank, report.status().message());
       continue;
     }
     Json rank = {{"rank", word.rank}};
-    CopyMembers(said.value(), kReportMembers, /*keeps_null=*/true, &rank);
+    CopyMembers(report.value(), kReportMembers, /*keeps_null=*/true, &rank);
     if (rank["pid"].is_null() || rank["state"].is_null() || rank["step"].is_null()) {
       tally.AddMissing(word.rank, kUnreadable);
       continue;
@@ -220,36 +210,34 @@ Json RanksJson(const JobStatus& own, const RankWords& words) {
 }
 
 status::StateCounts StatesFrom(int own_rank, const RankWords& words) {
-  status::StateCounts heard{};
+  status::StateCounts reported{};
   for (const RankWord& word : words.words) {
-    const Result<Json> said = ObjectOf(word);
-    if (word.rank == own_rank || !said.ok()) continue;
-    const std::string state = TextOf(said.value(), "state");
-    for (size_t i = 0; i < heard.size(); ++i)
-      if (state == RunStateName(static_cast<RunState>(i))) ++heard[i];
+    const Result<Json> report = ObjectOf(word);
+    if (word.rank == own_rank || !report.ok()) continue;
+    const std::string state = json::RawText(report.value(), "state");
+    for (size_t i = 0; i < reported.size(); ++i)
+      if (state == RunStateName(static_cast<RunState>(i))) ++reported[i];
   }
-  return heard;
+  return reported;
 }
 
 Json TrialsJson(const JobStatus& own, const std::string& sha256, const RankWords& words) {
   Tally tally(own, words);
   int64_t accepted = 0;
   for (const RankWord& word : words.words) {
-    const Result<Json> said = ObjectOf(word);
-    if (!said.ok()) {
-      tally.AddMissing(word.rank, said.status().message());
+    const Result<Json> report = ObjectOf(word);
+    if (!report.ok()) {
+      tally.AddMissing(word.rank, report.status().message());
       continue;
     }
     Json rank = {{"rank", word.rank}, {"ok", false}};
-    CopyMembers(said.value(), kTrialMembers, /*keeps_null=*/false, &rank);
+    CopyMembers(report.value(), kTrialMembers, /*keeps_null=*/false, &rank);
     if (rank["ok"] == true) {
       ++accepted;
     } else {
-      const auto refusal = said.value().find("refusal");
       Json& error = rank["error"] = {{"message", "it reported no reason"}};
-      if (refusal != said.value().end() && refusal->is_object())
-        CopyMembers(*refusal, kErrorMembers, /*keeps_null=*/false, &error);
-      tally.AddReason(word.rank, TextOf(error, "message"));
+      CopyMembers(json::Part(report.value(), "refusal"), kErrorMembers, /*keeps_null=*/false, &error);
+      tally.AddReason(word.rank, json::RawText(error, "message"));
     }
     tally.Add(std::move(rank));
   }

@@ -8,6 +8,7 @@
 
 #include "controller/control_socket/perform.h"
 #include "src/base/sha256.h"
+#include "src/base/text.h"
 #include "src/http/answers.h"
 #include "src/sockets/peer.h"
 
@@ -57,8 +58,8 @@ void Begin(const Route& route, const Request& request, Job& job, const OnAnswer&
 
 // Covers all parts of a request. The encoding is unambiguous: the first three parts contain no line feed.
 std::string DigestOf(const Route& route, const Request& request) {
-  return base::Sha256Hex(std::string(route.method) + " " + route.path + " " + request.parameter + "\n" + request.query +
-                         "\n" + request.if_match + "\n" + request.body);
+  return base::Sha256Hex(std::string(route.method) + " " + route.path + " " + base::Joined(request.parameters, "/") +
+                         "\n" + request.query + "\n" + request.if_match + "\n" + request.body);
 }
 
 }  // namespace

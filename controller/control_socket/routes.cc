@@ -3,11 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "controller/control_socket/beat_routes.h"
 #include "controller/control_socket/change_routes.h"
 #include "controller/control_socket/json_values.h"
 #include "controller/control_socket/metrics.h"
-#include "controller/control_socket/pause_routes.h"
 #include "controller/control_socket/ranks.h"
 #include "controller/status/status_json.h"
 #include "src/base/sha256.h"
@@ -32,25 +30,22 @@ constexpr std::chrono::milliseconds kLatestTime{1000};
 // rank that forwarded the request.
 constexpr std::chrono::milliseconds kReportTime{1500};
 constexpr std::chrono::milliseconds kTrialTime{3500};
-
-http::Answer Of(const Json& json) {
-  http::Answer answer;
-  answer.body = json::Dump(json);
-  return answer;
-}
+// Maximum count of lines in one answer; a client requests more with `since`.
+constexpr size_t kBeatLinesMax = 2000;
 
 http::Answer GetStatus(const Request&, Job& job) {
   const JobStatus status = job.GetStatus();
-  http::Answer answer = Of(status::StatusJson(status));
+  http::Answer answer = http::JsonAnswer(status::StatusJson(status));
   answer.etag = status.reload.file_sha256;
   return answer;
 }
 
 void BeginRanks(const Request&, Job& job, OnAnswer then) {
-  job.AskRanks(QuestionText({RankMatter::kReport, ""}), kReportTime,
-               [own = job.GetStatus(), then = std::move(then)](const Result<RankWords>& words) {
-                 then(words.ok() ? Of(RanksJson(own, words.value())) : http::Busy(words.status().message()));
-               });
+  job.AskRanks(
+      QuestionText({RankMatter::kReport, ""}), kReportTime,
+      [own = job.GetStatus(), then = std::move(then)](const Result<RankWords>& words) {
+        then(words.ok() ? http::JsonAnswer(RanksJson(own, words.value())) : http::Busy(words.status().message()));
+      });
 }
 
 void BeginDryRun(const Request& request, Job& job, OnAnswer then) {
@@ -59,15 +54,16 @@ void BeginDryRun(const Request& request, Job& job, OnAnswer then) {
   Status refusal = config::ParseConfig(request.body).status();
   if (refusal.ok() && base::ValidUtf8(request.body) != request.body)
     refusal = Status(StatusCode::kInvalid, "the config is not valid UTF-8");
-  if (!refusal.ok()) return then(Of(RefusedTrialsJson(own, sha256, refusal)));
+  if (!refusal.ok()) return then(http::JsonAnswer(RefusedTrialsJson(own, sha256, refusal)));
   job.AskRanks(QuestionText({RankMatter::kTrial, request.body}), kTrialTime,
                [own, sha256, then = std::move(then)](const Result<RankWords>& words) {
-                 then(words.ok() ? Of(TrialsJson(own, sha256, words.value())) : http::Busy(words.status().message()));
+                 then(words.ok() ? http::JsonAnswer(TrialsJson(own, sha256, words.value()))
+                                 : http::Busy(words.status().message()));
                });
 }
 
 http::Answer PostValidate(const Request& request, Job&) {
-  return Of(ValidationJson(base::Sha256Hex(request.body), config::ParseConfig(request.body)));
+  return http::JsonAnswer(ValidationJson(base::Sha256Hex(request.body), config::ParseConfig(request.body)));
 }
 
 // Adds to each kind of sites its measured cost per collected step, if this run has measured it.
@@ -86,18 +82,34 @@ http::Answer PostPlan(const Request& request, Job& job) {
   if (!preview.ok()) return http::Busy(preview.status().message());
   Json json = PlanPreviewJson(preview.value());
   AddCosts(job.GetStatus().cost, &json);
-  return Of(json);
+  return http::JsonAnswer(json);
 }
 
 http::Answer GetLatest(const Request& request, Job& job) {
+  const std::string& wanted = request.parameters.front();
   std::string kinds;
   for (const SiteKindTraits& traits : kSiteKindTraits) {
-    if (request.parameter == traits.name) return Of(LatestJson(traits.kind, job.Latest(traits.kind, kLatestTime)));
+    if (wanted == traits.name) return http::JsonAnswer(LatestJson(traits.kind, job.Latest(traits.kind, kLatestTime)));
     kinds += (kinds.empty() ? "" : ", ") + std::string(traits.name);
   }
-  http::Answer answer = http::NoSuchPath(request.parameter);
-  answer.body = json::Dump(http::ErrorJson(
-      "not_found", "unknown kind \"" + base::Printable(request.parameter) + "\"; the kinds are " + kinds));
+  return http::ErrorAnswer(404, "not_found",
+                           "unknown kind \"" + base::Printable(wanted) + "\"; the kinds are " + kinds);
+}
+
+http::Answer GetBeats(const Request& request, Job& job) {
+  const std::optional<uint64_t> since = http::NumberInQuery(request.query, "since", 0);
+  if (!since)
+    return http::BadRequest("the query may be since=NUMBER, the `next` of an earlier answer; found \"" +
+                            base::Printable(request.query) + "\"");
+  const BeatPage page = job.BeatsAfter(*since, kBeatLinesMax);
+  const Json head = {
+      {"version", http::kAnswerVersion}, {"run", page.run_id}, {"rank", page.rank},      {"next", page.next},
+      {"newest", page.newest},           {"lost", page.lost},  {"dropped", page.dropped}};
+  http::Answer answer = http::JsonAnswer(head);
+  answer.body.back() = ',';
+  answer.body += "\"beats\":[";
+  for (const std::string& line : page.lines) answer.body.append(&line == &page.lines.front() ? "" : ",").append(line);
+  answer.body += "]}";
   return answer;
 }
 
@@ -105,25 +117,12 @@ http::Answer GetMetrics(const Request& request, Job& job) {
   const http::MetricsFormat format = WantedFormat(request.accept);
   http::Answer answer;
   answer.content_type = ContentTypeOf(format);
-  answer.body = MetricsText(job.GetStatus(), format, AskSites(job));
+  answer.body = MetricsText(job.GetStatus(), format, ReadSites(job));
   return answer;
 }
 
 http::Answer GetDoctor(const Request&, Job& job) {
-  return Of(DoctorJson(job.Examine()));
-}
-
-struct PathMatch {
-  bool matches = false;
-  std::string_view parameter;
-};
-
-PathMatch MatchPath(std::string_view pattern, std::string_view path) {
-  const size_t brace = pattern.find('{');
-  if (brace == std::string_view::npos) return {pattern == path, ""};
-  if (!path.starts_with(pattern.substr(0, brace))) return {};
-  const std::string_view parameter = path.substr(brace);
-  return {!parameter.empty() && parameter.find('/') == std::string_view::npos, parameter};
+  return http::JsonAnswer(DoctorJson(job.Examine()));
 }
 
 }  // namespace
@@ -155,20 +154,7 @@ const std::vector<Route>& Routes() {
 }
 
 Match FindRoute(std::string_view method, std::string_view target_untrusted) {
-  const std::string_view path = target_untrusted.substr(0, target_untrusted.find('?'));
-  Match match;
-  if (path.size() < target_untrusted.size()) match.query = target_untrusted.substr(path.size() + 1);
-  for (const Route& route : Routes()) {
-    const PathMatch found = MatchPath(route.path, path);
-    if (!found.matches) continue;
-    if (method == route.method) {
-      match.route = &route;
-      match.parameter = found.parameter;
-      return match;
-    }
-    match.allow += (match.allow.empty() ? "" : ", ") + std::string(route.method);
-  }
-  return match;
+  return http::FindRoute(Routes(), method, http::ParseTarget(target_untrusted, http::PathRule::kVerbatim));
 }
 
 }  // namespace stepwatch::control_socket

@@ -11,14 +11,15 @@
 #include "controller/control_socket/job.h"
 #include "src/http/answers.h"
 #include "src/http/handler.h"
+#include "src/http/router.h"
 #include "src/sockets/peer.h"
 
 namespace stepwatch::control_socket {
 
 struct Request {
-  std::string target;     // as sent
-  std::string parameter;  // the part of the path in the place of {…}
-  std::string query;      // the part of the target after '?', as sent
+  std::string target;                   // as sent
+  std::vector<std::string> parameters;  // the parts of the path in the places of {…}
+  std::string query;                    // the part of the target after '?', as sent
   std::string body;
   std::string accept;                 // value of the header Accept
   std::string if_match;               // value of the header If-Match without quotes; empty: no condition
@@ -41,7 +42,7 @@ struct Route {
   };
 
   const char* method;
-  const char* path;  // a last part {…} matches any text
+  const char* path;
   Way way;
   http::Answer (*answer)(const Request& request, Job& job);  // kAtOnce, kOnWorker
   // kLater
@@ -57,12 +58,7 @@ struct Route {
 
 const std::vector<Route>& Routes();
 
-struct Match {
-  const Route* route = nullptr;
-  std::string parameter;
-  std::string query;
-  std::string allow;  // the methods that the path allows; empty: no such path
-};
+using Match = http::Match<Route>;
 Match FindRoute(std::string_view method, std::string_view target_untrusted);
 
 }  // namespace stepwatch::control_socket

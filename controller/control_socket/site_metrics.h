@@ -17,7 +17,7 @@ struct SiteValues {
 };
 
 // Requests all kinds from the job, with one time limit for all.
-SiteValues AskSites(Job& job);
+SiteValues ReadSites(Job& job);
 // Adds the first series in the order of kinds and sites, so that the selection is stable.
 void AddSites(http::MetricsPage* page, const SiteValues& sites);
 

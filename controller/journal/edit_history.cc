@@ -153,7 +153,7 @@ void EditHistory::Overridden(const std::string& sha256, const std::string& text,
   });
 }
 
-void EditHistory::AskedAgain(const output::EditPeer& peer) noexcept {
+void EditHistory::BegunAgain(const output::EditPeer& peer) noexcept {
   base::IgnoreExceptions([&] { seen_.peer = peer; });
 }
 

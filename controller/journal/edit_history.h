@@ -49,7 +49,7 @@ class EditHistory {
   void Overridden(const std::string& sha256, const std::string& text, const std::string& old_sha256,
                   const std::optional<output::EditPeer>& peer, bool is_override) noexcept;
   // The bytes that were seen last begin again, at the request of this peer.
-  void AskedAgain(const output::EditPeer& peer) noexcept;
+  void BegunAgain(const output::EditPeer& peer) noexcept;
   // They do not begin: an earlier start of the job has done their window, up to this step.
   void NotBegun(const std::string& sha256, int64_t step, const std::string& message) noexcept;
   // The bytes that were seen last request no plan, and no plan ran.

@@ -25,7 +25,7 @@ struct Stepper {
   void operator()(const Resampled& input);
   void operator()(const Discarded& input);
   void operator()(const OverrideBytes& input);
-  void operator()(const AskedAgain& input);
+  void operator()(const EditRepeated& input);
   void operator()(const PauseRequested& input);
   void operator()(const LimitReached& input);
 
@@ -93,7 +93,7 @@ void Stepper::operator()(const OverrideBytes& input) {
   TakeNew(input.sha256, input.intent);
 }
 
-void Stepper::operator()(const AskedAgain& input) {
+void Stepper::operator()(const EditRepeated& input) {
   if (state.in_file || state.refused || state.seen != input.sha256) return;
   if (state.armed || state.window || !state.draining.empty()) return;
   state.due.reset();

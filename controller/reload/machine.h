@@ -93,7 +93,7 @@ struct OverrideBytes {
 };
 // A request: the bytes that were seen last, which the file already holds, begin again. Their window is over, or was not
 // begun because it had been done before. No effect while there is a plan.
-struct AskedAgain {
+struct EditRepeated {
   std::string sha256;
 };
 // A request: the window in force pauses or resumes. Without a window, or if it is about to end or to be replaced, this
@@ -108,9 +108,9 @@ struct Discarded {
 };
 // A limit of the run ends the newest plan, regardless of the file.
 struct LimitReached {};
-using Input =
-    std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes, Rejected,
-                 Renumbered, Recompiled, Resampled, Discarded, OverrideBytes, AskedAgain, PauseRequested, LimitReached>;
+using Input = std::variant<BytesSeen, FileLost, Applied, Finished, Drained, WroteBack, FoundEdited, AgreedBytes,
+                           Rejected, Renumbered, Recompiled, Resampled, Discarded, OverrideBytes, EditRepeated,
+                           PauseRequested, LimitReached>;
 
 // --- actions ---
 struct ReportSeen {};      // new bytes; precedes the actions that follow from them

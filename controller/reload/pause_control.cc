@@ -38,7 +38,7 @@ status::PauseResult::Outcome PauseControl::PauseRanks(bool pause) {
 }
 
 void PauseControl::OnAgreed(bool pause, int64_t at_step) {
-  data_plane_->plans.AskForPauseAt(at_step, pause);
+  data_plane_->plans.RequestPauseAt(at_step, pause);
   agreed_ = {pause, at_step};
 }
 

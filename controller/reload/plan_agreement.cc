@@ -72,7 +72,7 @@ agree::Decision Cannot(int rank, std::string reason) {
 }  // namespace
 
 PlanAgreement::PlanAgreement(const Options& options, bool dynamic, boost::asio::io_context& loop,
-                             step::DataPlane* data_plane, Delegates delegates, agree::QuestionHost* host)
+                             step::DataPlane* data_plane, Delegates delegates, ask::QuestionHost* host)
     : delegates_(std::move(delegates)),
       data_plane_(data_plane),
       rank_(options.rank),
@@ -85,18 +85,18 @@ PlanAgreement::PlanAgreement(const Options& options, bool dynamic, boost::asio::
                                                         static_cast<agree::RankDelegate*>(this), ForCoordinator())),
       questions_(host == nullptr || !dynamic ? nullptr : MakeQuestions(options, host)) {}
 
-std::shared_ptr<agree::Questions> PlanAgreement::MakeQuestions(const Options& options, agree::QuestionHost* host) {
-  agree::Questions::Settings settings;
+std::shared_ptr<ask::Questions> PlanAgreement::MakeQuestions(const Options& options, ask::QuestionHost* host) {
+  ask::Questions::Settings settings;
   settings.prefix = settings_.prefix;
   settings.rank = settings_.rank;
   settings.world_size = settings_.world_size;
   settings.incarnation = settings_.incarnation;
-  agree::Questions::Dependencies dependencies;
+  ask::Questions::Dependencies dependencies;
   dependencies.now = [] { return std::chrono::steady_clock::now(); };
   dependencies.post = [mailbox = mailbox_](std::function<void()> work) { mailbox->Post(std::move(work)); };
   dependencies.wake_at = [this](agree::Time time) { question_timer_.At(time, [this] { questions_->Advance(); }); };
   dependencies.announce = [this](int64_t number) { coordinator_->AnnounceQuestion(number); };
-  return std::make_shared<agree::Questions>(std::move(settings), options.store, host, std::move(dependencies));
+  return std::make_shared<ask::Questions>(std::move(settings), options.store, host, std::move(dependencies));
 }
 
 agree::Coordinator::Dependencies PlanAgreement::ForCoordinator() {
@@ -416,8 +416,8 @@ void PlanAgreement::LeaderIsIncompatible(const std::string& why) {
   delegates_.reporter->Emit(EventKind::kDegraded, why + ". Until they do, edits reach no rank");
 }
 
-void PlanAgreement::Asked(const agree::Incarnation& session, int64_t number) {
-  if (questions_) questions_->Asked(session, number);
+void PlanAgreement::QuestionAnnounced(const agree::Incarnation& session, int64_t number) {
+  if (questions_) questions_->OnAnnounced(session, number);
 }
 
 void PlanAgreement::StoreChanged(const Status& status) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "controller/agree/coordinator.h"
-#include "controller/agree/questions.h"
+#include "controller/ask/questions.h"
 #include "controller/reload/edit_pipeline.h"
 #include "controller/reload/machine.h"
 #include "controller/watch/loop_mailbox.h"
@@ -92,7 +92,7 @@ class PlanAgreement final : private agree::RankDelegate {
   // The loop, the data plane, the delegates and the host must outlive it. Without a host the ranks send each other no
   // questions; in static mode they exchange only the run id.
   PlanAgreement(const Options& options, bool dynamic, boost::asio::io_context& loop, step::DataPlane* data_plane,
-                Delegates delegates, agree::QuestionHost* host);
+                Delegates delegates, ask::QuestionHost* host);
   ~PlanAgreement() override;
 
   void Enter();
@@ -100,7 +100,7 @@ class PlanAgreement final : private agree::RankDelegate {
   void Leave();
 
   const std::string& incarnation() const { return settings_.incarnation; }
-  agree::Questions* questions() const { return questions_.get(); }  // null: no questions
+  ask::Questions* questions() const { return questions_.get(); }  // null: no questions
 
   // Rank 0 alone reads and writes the config file.
   bool reads_the_file() const { return rank_ == 0; }
@@ -166,9 +166,9 @@ class PlanAgreement final : private agree::RankDelegate {
   void StoreChanged(const Status& status) override;
   void LeaderIsSilent(std::chrono::milliseconds time) override;
   void LeaderIsIncompatible(const std::string& why) override;
-  void Asked(const agree::Incarnation& session, int64_t number) override;
+  void QuestionAnnounced(const agree::Incarnation& session, int64_t number) override;
 
-  std::shared_ptr<agree::Questions> MakeQuestions(const Options& options, agree::QuestionHost* host);
+  std::shared_ptr<ask::Questions> MakeQuestions(const Options& options, ask::QuestionHost* host);
   agree::Coordinator::Dependencies ForCoordinator();
   void WakeAt(agree::Time time);
   void Advance();
@@ -200,7 +200,7 @@ class PlanAgreement final : private agree::RankDelegate {
   watch::Timer question_timer_;
   const agree::Settings settings_;
   const std::shared_ptr<agree::Coordinator> coordinator_;
-  const std::shared_ptr<agree::Questions> questions_;
+  const std::shared_ptr<ask::Questions> questions_;
   std::atomic<int64_t> proposed_step_{-1};
   bool has_entered_ = false;
   bool has_joined_run_ = false;

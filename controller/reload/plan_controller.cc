@@ -148,7 +148,7 @@ void PlanController::Perform(const PublishStop& action) {
 }
 
 void PlanController::Perform(const SetPause& action) {
-  data_plane_->plans.AskForPause(action.window, action.pause);
+  data_plane_->plans.RequestPause(action.window, action.pause);
 }
 
 std::unique_ptr<step::PendingPlan> PlanController::PendingOf(PlanId plan_id) {

@@ -54,8 +54,8 @@ class Reloader {
     base::IoExecutor* output_io = nullptr;  // works on the files beside the rows
     output::RunStorage* storage = nullptr;  // where the output goes
     base::FileSystem* files = &base::FileSystem::Real();
-    agree::QuestionHost* question_host = nullptr;  // must outlive this; null: no questions between ranks
-    std::function<void()> on_change = nullptr;     // the view has changed, and no event reports it
+    ask::QuestionHost* question_host = nullptr;  // must outlive this; null: no questions between ranks
+    std::function<void()> on_change = nullptr;   // the view has changed, and no event reports it
   };
 
   // `options` must be normalised, and `dynamic` decided. `emit` receives every event, on the loop thread.
@@ -101,7 +101,7 @@ class Reloader {
   // Runs work on the files beside the rows, in turn with the writes there.
   journal::FileQueue& output_work() { return output_work_; }
   // Null: no other ranks, or no questions between them.
-  agree::Questions* questions() const { return agreement_ ? agreement_->questions() : nullptr; }
+  ask::Questions* questions() const { return agreement_ ? agreement_->questions() : nullptr; }
 
  private:
   const Options options_;

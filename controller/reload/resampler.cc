@@ -50,7 +50,7 @@ void Resampler::OnMeasured() {
       if (decision) Resample(measured.plan_id, *decision);
     } else if (mode_.reads_the_file) {
       pace_.Collected(measured.cost.collected, decision);
-      AskForProposals(measured.plan_id);
+      RequestProposals(measured.plan_id);
     }
   }
   ArmAgreed();
@@ -102,15 +102,15 @@ void Resampler::OnPlacing(const step::PendingPlan& plan) noexcept {
 
 // --- ranks of a job ---
 
-void Resampler::AskForProposals(PlanId plan_id) {
-  agree::Questions* const questions = controller_->agreement()->questions();
+void Resampler::RequestProposals(PlanId plan_id) {
+  ask::Questions* const questions = controller_->agreement()->questions();
   if (questions == nullptr || !MayResample(plan_id)) return;
   if (!pace_.IsDue(std::chrono::steady_clock::now())) return;
-  pace_.Asked();
+  pace_.Sent();
   const Edit& running = plans_.Source(plan_id);
   try {
     questions->Ask(budget::BudgetQuestionText(running.sha256, running.sampling), kAnswerTime,
-                   [this, plan_id](const Result<std::vector<agree::RankAnswer>>& answers) {
+                   [this, plan_id](const Result<std::vector<ask::RankAnswer>>& answers) {
                      pace_.Answered(std::chrono::steady_clock::now());
                      if (answers.ok()) IgnoreExceptions([&] { OnProposals(plan_id, answers.value()); });
                    });
@@ -120,11 +120,11 @@ void Resampler::AskForProposals(PlanId plan_id) {
   }
 }
 
-void Resampler::OnProposals(PlanId plan_id, const std::vector<agree::RankAnswer>& answers) {
+void Resampler::OnProposals(PlanId plan_id, const std::vector<ask::RankAnswer>& answers) {
   if (is_stopped_ || !MayResample(plan_id)) return;
   const Edit running = plans_.Source(plan_id);
   std::vector<budget::BudgetProposal> proposals;
-  for (const agree::RankAnswer& each : answers)
+  for (const ask::RankAnswer& each : answers)
     proposals.push_back(each.trouble.empty() ? budget::BudgetProposalFrom(each.text_untrusted)
                                              : budget::BudgetProposal());
   const std::optional<budget::JobDecision> decision = budget::Combine(proposals, running.sampling);

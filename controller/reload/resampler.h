@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/agree/questions.h"
+#include "controller/ask/questions.h"
 #include "controller/budget/budget_keeper.h"
 #include "controller/budget/job_budget.h"
 #include "controller/journal/run_journal.h"
@@ -80,8 +80,8 @@ class Resampler final : public PlanAgreement::Samplings {
   bool MayResample(PlanId plan_id) const;
   void Resample(PlanId plan_id, const budget::SamplingGovernor::Decision& decision);
   // Rank 0: sends the question to all ranks if it is due, for this plan.
-  void AskForProposals(PlanId plan_id);
-  void OnProposals(PlanId plan_id, const std::vector<agree::RankAnswer>& answers);
+  void RequestProposals(PlanId plan_id);
+  void OnProposals(PlanId plan_id, const std::vector<ask::RankAnswer>& answers);
   // The window that came from these bytes, unless it is about to end; null: none.
   const MachinePlan* WindowFrom(const std::string& sha256) const;
   PlanId IdForAgreed() const;
@@ -97,7 +97,7 @@ class Resampler final : public PlanAgreement::Samplings {
   journal::RunJournal* const journal_;
   EditReporter* const reports_;
   budget::BudgetKeeper budget_;
-  budget::AskingPace pace_;
+  budget::QuestionPace pace_;
   PlanId in_slot_ = 0;  // the newest plan of the budget in the slot; 0: a newer change came
   std::optional<AgreedSampling> agreed_;
   bool is_stopped_ = false;

@@ -145,15 +145,15 @@ bool RestartGuard::BeginAgain(const std::string& sha256, const output::EditPeer&
   if (controller_->current().sha256 != sha256 || controller_->undecided()) return false;
   if (reading_) {
     reading_->is_begun_anyway = true;
-    history_->AskedAgain(peer);
+    history_->BegunAgain(peer);
     return true;
   }
   const bool is_over = state.seen == sha256 && !state.armed && !state.window;
   if (!is_over || pipeline_->Classify(controller_->mutable_current(), state.next_plan_id) != EditIntent::kRun)
     return false;
   if (controller_->agreement() != nullptr) controller_->agreement()->DiscardWriteBack();
-  history_->AskedAgain(peer);
-  controller_->Feed(AskedAgain{sha256});
+  history_->BegunAgain(peer);
+  controller_->Feed(EditRepeated{sha256});
   if (!state.armed) return false;
   base::IgnoreExceptions([&] {
     reports_->Emit(EventKind::kNote,

@@ -12,7 +12,7 @@ status::RotateResult Rotation::Rotate() {
   controller_->FeedBegun();
   if (requested_ != segment_.number) return {Outcome::kUnderWay, {requested_}};
   if (data_plane_->plans.plan_id() == 0 || !controller_->state().window) return {Outcome::kNotCollecting};
-  data_plane_->plans.AskForCut(++requested_);
+  data_plane_->plans.RequestCut(++requested_);
   return {Outcome::kAsked, {requested_}};
 }
 

@@ -13,12 +13,12 @@ Result<std::unique_ptr<DeviceEngine>> CreateCudaEngine(const DeviceEngineOptions
   return Status(StatusCode::kUnsupported, kReason);
 }
 
-CudaReport AskCuda() {
+CudaReport DetectCuda() {
   return {false, 0, kReason, ""};
 }
 
-CudaReport AskCudaInUse() {
-  return AskCuda();
+CudaReport DetectCudaInUse() {
+  return DetectCuda();
 }
 
 }  // namespace stepwatch::kernels

@@ -37,7 +37,7 @@ constexpr double kHeardWithinSeconds = 1;
 constexpr const char* kNoRun = "-";
 
 // Stacks are needed before the processes are killed.
-bool AsksForStacks(const Incident& change) {
+bool WantsStacks(const Incident& change) {
   return change.kind == IncidentKind::kStuck && change.state == IncidentState::kOpened;
 }
 
@@ -438,7 +438,7 @@ void Daemon::Publish(const std::vector<Incident>& changes, std::function<void()>
   }
   for (const Incident& each : changes) {
     store_->next().changes.push_back(incidents_.Change(each));
-    if (discovery_ && AsksForStacks(each)) discovery_->CollectStacks(each.run, each.ranks);
+    if (discovery_ && WantsStacks(each)) discovery_->CollectStacks(each.run, each.ranks);
   }
   store_->Flush([this, changes, then = std::move(then)] {
     for (const Incident& each : changes)

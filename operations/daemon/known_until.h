@@ -14,8 +14,8 @@ namespace stepwatch::operations {
 class KnownUntil {
  public:
   void Note(const std::string& run, int64_t rank, double t) {
-    double& heard = until_[{run, rank}];
-    heard = std::max(heard, t);
+    double& reported = until_[{run, rank}];
+    reported = std::max(reported, t);
   }
   // 0: no line of it is known.
   double Until(const std::string& run, int64_t rank) const {

@@ -15,12 +15,14 @@ struct Finding {
   std::string key;
   std::vector<int64_t> ranks;  // culprits, the most certain first
   std::optional<int64_t> since_step;
-  Severity severity = Severity::kWarning;
+  std::optional<Severity> unusual_severity;  // nullopt: that of the kind
   Evidence evidence;
   // Seconds that the incident waits for a better explanation.
   double hold_seconds = 0;
   // A symptom explains no other finding, and opens an incident only if no other finding explains it.
   bool is_symptom = false;
+
+  Severity severity() const { return unusual_severity.value_or(SeverityOf(kind)); }
 };
 
 struct Recovery {

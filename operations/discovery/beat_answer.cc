@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "operations/trace/parse_line.h"
-#include "src/base/text.h"
-#include "src/json/json.h"
+#include "src/json/members.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -35,11 +34,6 @@ std::string_view ObjectAt(std::string_view text) {
   return {};
 }
 
-uint64_t CountIn(const Json& head, const char* key) {
-  const auto found = head.find(key);
-  return found != head.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-}
-
 Status NoAnswer() {
   return Status(StatusCode::kInvalid, "the response of the control socket is not a page of beats");
 }
@@ -51,19 +45,16 @@ Result<BeatAnswer> ParseBeatAnswer(std::string_view json_untrusted) {
   const size_t beats = json_untrusted.substr(0, kHeadBytesMax).find(kBeats);
   if (beats == std::string_view::npos) return NoAnswer();
   const Result<Json> parsed = json::Parse(std::string(json_untrusted.substr(0, beats)) + "\"beats\":[]}");
-  if (!parsed.ok() || !parsed.value().is_object()) return NoAnswer();
+  if (!parsed.ok()) return NoAnswer();
   const Json& head = parsed.value();
   BeatAnswer answer;
-  const auto run = head.find("run");
-  const auto rank = head.find("rank");
-  if (run == head.end() || !run->is_string() || rank == head.end() || !rank->is_number_integer()) return NoAnswer();
-  answer.run = base::Printable(run->get_ref<const std::string&>(), kRunBytesMax);
-  answer.rank = rank->get<int64_t>();
-  if (answer.rank < 0 || answer.rank > kRankMax) return NoAnswer();
-  answer.next = CountIn(head, "next");
-  answer.newest = CountIn(head, "newest");
-  answer.lost = CountIn(head, "lost");
-  answer.dropped = CountIn(head, "dropped");
+  answer.run = json::PrintableText(head, "run", kRunBytesMax);
+  answer.rank = json::Whole(head, "rank");
+  if (!json::Member(head, "run").is_string() || answer.rank < 0 || answer.rank > kRankMax) return NoAnswer();
+  answer.next = json::Count(head, "next");
+  answer.newest = json::Count(head, "newest");
+  answer.lost = json::Count(head, "lost");
+  answer.dropped = json::Count(head, "dropped");
   std::string_view rest = json_untrusted.substr(beats + kBeats.size());
   while (rest.starts_with('{')) {
     if (answer.lines.size() == kAnswerLinesMax)

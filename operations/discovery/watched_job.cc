@@ -42,7 +42,7 @@ void WatchedJob::Tick() {
   const double now = dependencies_.now();
   LookAtPulse(now);
   LookAtProcess(now);
-  AskForBeats(now);
+  RequestBeats(now);
   FetchPulse(now);
 }
 
@@ -73,7 +73,7 @@ void WatchedJob::LookAtProcess(double now) {
   Report(lines);
 }
 
-void WatchedJob::AskForBeats(double now) {
+void WatchedJob::RequestBeats(double now) {
   if (connection_->is_busy() || (now < ask_at_ && ask_at_ - now <= ask_retry_.most()) || !reporter_.WantsBeats(now))
     return;
   reporter_.OnAsked(now);

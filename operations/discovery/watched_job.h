@@ -91,7 +91,7 @@ class WatchedJob : public std::enable_shared_from_this<WatchedJob> {
  private:
   void LookAtPulse(double now);
   void LookAtProcess(double now);
-  void AskForBeats(double now);
+  void RequestBeats(double now);
   void OnBeats(const Result<http::Reply>& reply);
   void OnFailure(const Status& status);
   // Reads the peer of the last connection.

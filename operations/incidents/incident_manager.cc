@@ -90,9 +90,9 @@ bool IncidentManager::Join(const Finding& finding, const Moment& moment, std::ve
   open->key = finding.key;
   open->is_adopted = false;
   const bool names_ranks = !finding.ranks.empty() && finding.ranks != open->incident.ranks;
-  const bool is_worse = finding.severity > open->incident.severity;
+  const bool is_worse = finding.severity() > open->incident.severity;
   if (names_ranks) open->incident.ranks = finding.ranks;
-  if (is_worse) open->incident.severity = finding.severity;
+  if (is_worse) open->incident.severity = finding.severity();
   open->incident.evidence.Merge(finding.evidence);
   open->is_changed = true;
   if (names_ranks || is_worse) Emit(open, IncidentState::kUpdated, moment, changes);
@@ -128,8 +128,8 @@ bool IncidentManager::Absorb(const Finding& finding, const Moment& moment, std::
     AddSymptom(finding, &open);
     open.active_at = moment.now;
     open.active_step = moment.run.step();
-    if (finding.severity > open.incident.severity) {
-      open.incident.severity = finding.severity;
+    if (finding.severity() > open.incident.severity) {
+      open.incident.severity = finding.severity();
       Emit(&open, IncidentState::kUpdated, moment, changes);
     }
     return true;
@@ -174,7 +174,7 @@ void IncidentManager::OpenFor(Finding finding, double at, const Moment& moment, 
   incident.run = run_;
   incident.ranks = std::move(finding.ranks);
   incident.since_step = finding.since_step;
-  incident.severity = finding.severity;
+  incident.severity = finding.severity();
   incident.evidence = std::move(finding.evidence);
   incident.opened_t = moment.clock.WallAt(moment.now);
   incident.id = fmt::format(

@@ -89,7 +89,7 @@ void Observer::Impl::MakeRoom() {
   constexpr size_t kAtOnce = 256;
   constexpr double kAgainSeconds = 60;
   const auto may_go = [&](const RunState& run) {
-    return run.ended() || clock.now() - run.heard_at() > kSilentSecondsMin;
+    return run.ended() || clock.now() - run.reported_at() > kSilentSecondsMin;
   };
   if (to_forget.empty() && clock.now() < full_until) return;
   if (to_forget.empty()) {
@@ -97,7 +97,7 @@ void Observer::Impl::MakeRoom() {
     std::vector<Candidate> candidates;
     for (const auto& [id, watched] : runs)
       if (const RunState& run = watched->run; may_go(run))
-        candidates.emplace_back(!run.ended(), run.ended() ? run.ended_at() : run.heard_at(), id);
+        candidates.emplace_back(!run.ended(), run.ended() ? run.ended_at() : run.reported_at(), id);
     const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(std::min(kAtOnce, candidates.size()));
     std::partial_sort(candidates.begin(), end, candidates.end());
     for (auto each = candidates.begin(); each != end; ++each) to_forget.push_back(std::move(std::get<2>(*each)));

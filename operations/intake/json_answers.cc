@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "operations/trace/write_line.h"
-#include "src/http/answers.h"
 
 namespace stepwatch::operations {
 std::string StateOf(const RunSnapshot& run) {
@@ -65,10 +64,16 @@ Json SilenceJson(const Silence& silence) {
           {"until_t", silence.until_t}};
 }
 
-std::string AnswerText(Json members) {
+http::Answer AnswerWith(Json members, int status) {
   Json json = http::VersionedAnswer();
   json.update(members);
-  return json::Dump(json) + "\n";
+  http::Answer answer = http::JsonAnswer(json, status);
+  answer.body += '\n';
+  return answer;
+}
+
+http::Answer Missing(const std::string& what) {
+  return AnswerWith({{"error", {{"code", "not_found"}, {"message", what}}}}, 404);
 }
 
 }  // namespace stepwatch::operations

@@ -7,6 +7,7 @@
 #include "operations/intake/incident_registry.h"
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
+#include "src/http/answers.h"
 #include "src/json/json.h"
 
 namespace stepwatch::operations {
@@ -23,6 +24,8 @@ Json IncidentAnswer(const Incident& incident, const std::optional<Acknowledgemen
                     const Silence* silence);
 Json SilenceJson(const Silence& silence);
 // An answer with these members. Bytes that are not UTF-8 are replaced.
-std::string AnswerText(Json members);
+http::Answer AnswerWith(Json members, int status = 200);
+// 404: unknown name.
+http::Answer Missing(const std::string& what);
 
 }  // namespace stepwatch::operations

@@ -2,18 +2,23 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <random>
+#include <string_view>
 #include <utility>
+#include <vector>
 
-#include "operations/intake/people_routes.h"
-#include "operations/intake/route_call.h"
+#include "operations/intake/json_answers.h"
 #include "operations/intake/service.h"
 #include "operations/intake/take_beats.h"
+#include "src/base/parse_number.h"
 #include "src/base/text.h"
+#include "src/http/event_stream.h"
+#include "src/http/router.h"
 #include "src/json/json.h"
 
 namespace stepwatch::operations {
@@ -29,6 +34,28 @@ constexpr int kRetryAfterSeconds = 5;
 // Amount of long work in one turn of the loop.
 constexpr std::chrono::milliseconds kTurn{5};
 constexpr int64_t kLinesAtOnce = 50;
+
+constexpr size_t kTextMax = 1000;
+constexpr double kSilenceSecondsMax = 366 * 86400.0;
+
+// A request for a route.
+struct RouteCall {
+  const IntakeRequest& request;
+  const std::vector<std::string> parameters;  // the parts of the path in the places of {…}
+  const std::string query;                    // as sent
+  Service* const service;
+  const http::OnAnswer then;
+};
+
+Json IncidentNow(Service* service, const StoredIncident& each) {
+  return IncidentAnswer(each.incident, each.acknowledgement,
+                        service->incidents().SilenceOf(each.incident, service->t()));
+}
+
+size_t CharactersIn(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
 
 // --- lists ---
 
@@ -55,7 +82,7 @@ void Make(const std::shared_ptr<LongList>& list) {
 }
 
 // An answer with the list, and the further members in `rest`, which begins with a comma or is empty.
-std::function<void(const std::string& members)> AnswerWith(const OnIntakeAnswer& then, const char* name,
+std::function<void(const std::string& members)> ListAnswer(const http::OnAnswer& then, const char* name,
                                                            const std::string& rest = "") {
   return [then, name, rest](const std::string& members) {
     Answer answer;
@@ -75,11 +102,8 @@ Answer TooMany() {
 
 // Empty if no clock can have shown this time.
 std::optional<double> SentTime(const std::string& text_untrusted) {
-  double number = 0;
-  const char* const end = text_untrusted.data() + text_untrusted.size();
-  const auto read = std::from_chars(text_untrusted.data(), end, number);
-  if (read.ec != std::errc() || read.ptr != end || !(number >= 0 && number <= kSentMax)) return std::nullopt;
-  return number;
+  const std::optional<double> number = base::ParseNumber<double>(text_untrusted);
+  return number && *number >= 0 && *number <= kSentMax ? number : std::nullopt;
 }
 
 struct ReadingBeats {
@@ -87,7 +111,7 @@ struct ReadingBeats {
       : service(call.service), then(call.then), body(call.request.body), sent(sent_at), now(call.service->t()) {}
 
   Service* const service;
-  const OnIntakeAnswer then;
+  const http::OnAnswer then;
   const std::string body;
   const std::optional<double> sent;
   const double now;
@@ -103,11 +127,8 @@ void ReadBeats(const std::shared_ptr<ReadingBeats>& reading) {
   for (const auto& [line, why] : taken.refusals) refusals.push_back({{"line", line}, {"message", why}});
   Json members = {{"taken", taken.lines.size()}, {"refused", taken.refused}, {"refusals", std::move(refusals)}};
   reading->service->CountRefused(taken.refused);
-  reading->service->Take(std::move(taken.lines), [then = reading->then, members = std::move(members)] {
-    Answer answer;
-    answer.body = AnswerText(members);
-    then(std::move(answer));
-  });
+  reading->service->Take(std::move(taken.lines),
+                         [then = reading->then, members = std::move(members)] { then(AnswerWith(members)); });
 }
 
 void PostBeats(const RouteCall& call) {
@@ -139,11 +160,11 @@ void GetRuns(const RouteCall& call) {
     return json::Dump(json);
   };
   Make(std::make_shared<LongList>(
-      LongList{call.service, runs->seen.size() + runs->stored.size(), member, AnswerWith(call.then, "runs")}));
+      LongList{call.service, runs->seen.size() + runs->stored.size(), member, ListAnswer(call.then, "runs")}));
 }
 
 void GetRun(const RouteCall& call) {
-  const std::string& id = call.part(2);
+  const std::string& id = call.parameters[0];
   Json json;
   if (const std::optional<RunSnapshot> run = call.service->Run(id)) {
     json = RunJson(*run);
@@ -159,22 +180,18 @@ void GetRun(const RouteCall& call) {
   call.service->SeriesNames(id, [then = call.then, json = std::move(json)](const std::vector<std::string>& names) {
     Json members = json;
     members["series"] = names;
-    Answer answer;
-    answer.body = AnswerText(std::move(members));
-    then(std::move(answer));
+    then(AnswerWith(std::move(members)));
   });
 }
 
 void GetSeries(const RouteCall& call) {
-  const std::string run = call.part(2), name = call.part(4);
+  const std::string run = call.parameters[0], name = call.parameters[1];
   call.service->SeriesOf(run, name, [then = call.then, run, name](const std::vector<SeriesPoint>& points) {
     if (points.empty())
       return then(Missing("run " + base::Printable(run, 200) + " has no series " + base::Printable(name, 200)));
     Json list = Json::array();
     for (const SeriesPoint& point : points) list.push_back(PointJson(point));
-    Answer answer;
-    answer.body = AnswerText({{"run", run}, {"name", name}, {"points", std::move(list)}});
-    then(std::move(answer));
+    then(AnswerWith({{"run", run}, {"name", name}, {"points", std::move(list)}}));
   });
 }
 
@@ -182,18 +199,16 @@ void GetSeries(const RouteCall& call) {
 
 void GetIncidents(const RouteCall& call) {
   IncidentRegistry::Query query;
-  const std::string state = call.query("state");
+  std::map<std::string, std::string> sent = http::ParseQuery(call.query);
+  const std::string& state = sent["state"];
   if (!state.empty() && state != "open" && state != "all")
     return call.then(http::BadRequest("state must be open or all, not " + base::Printable(state)));
   query.open_only = state != "all";
-  query.run = call.query("run");
+  query.run = sent["run"];
   if (CharactersIn(query.run) > kRunMax)
     return call.then(http::BadRequest(fmt::format("run must have at most {} characters", kRunMax)));
-  const std::string limit = call.query("limit");
-  const char* const end = limit.data() + limit.size();
-  const auto read = std::from_chars(limit.data(), end, query.limit);
-  const bool is_number = limit.empty() || (read.ec == std::errc() && read.ptr == end);
-  if (!is_number || query.limit == 0 || query.limit > kIncidentsMax)
+  if (!sent["limit"].empty()) query.limit = base::ParseNumber<size_t>(sent["limit"]).value_or(0);
+  if (query.limit == 0 || query.limit > kIncidentsMax)
     return call.then(http::BadRequest(fmt::format("limit must be a number from 1 to {}", kIncidentsMax)));
   const auto found = std::make_shared<std::vector<StoredIncident>>(call.service->incidents().List(query));
   const auto member = [found, service = call.service](size_t i) {
@@ -201,7 +216,7 @@ void GetIncidents(const RouteCall& call) {
   };
   const std::string number = fmt::format(",\"number\":{}", call.service->incidents().number_last());
   Make(std::make_shared<LongList>(
-      LongList{call.service, found->size(), member, AnswerWith(call.then, "incidents", number)}));
+      LongList{call.service, found->size(), member, ListAnswer(call.then, "incidents", number)}));
 }
 
 Json ChangeJson(const StoredChange& change, const Silence* silence) {
@@ -212,7 +227,7 @@ Json ChangeJson(const StoredChange& change, const Silence* silence) {
 }
 
 void GetIncident(const RouteCall& call) {
-  const std::string& id = call.part(2);
+  const std::string& id = call.parameters[0];
   const StoredIncident* found = call.service->incidents().Find(id);
   Json now = found == nullptr ? Json() : IncidentNow(call.service, *found);
   call.service->ChangesOf(id, [then = call.then, now = std::move(now), id](const std::vector<StoredChange>& changes) {
@@ -221,10 +236,100 @@ void GetIncident(const RouteCall& call) {
     for (const StoredChange& change : changes) list.push_back(ChangeJson(change, nullptr));
     const Json last =
         now.is_null() ? IncidentAnswer(changes.back().incident, changes.back().acknowledgement, nullptr) : now;
-    Answer answer;
-    answer.body = AnswerText({{"incident", last}, {"changes", std::move(list)}});
-    then(std::move(answer));
+    then(AnswerWith({{"incident", last}, {"changes", std::move(list)}}));
   });
+}
+
+// --- acknowledgements and silences ---
+
+// The members of a body, or the reason why it is unusable. `keys`: name, and whether it is a number.
+Result<Json> BodyOf(const RouteCall& call, const std::map<std::string, bool>& keys) {
+  const Result<Json> parsed = json::Parse(call.request.body.empty() ? "{}" : call.request.body);
+  if (parsed.status().code() == StatusCode::kExhausted)
+    return Status(StatusCode::kExhausted, "the body " + parsed.status().message());
+  if (!parsed.ok() || !parsed.value().is_object()) return Status(StatusCode::kInvalid, "the body is not a JSON object");
+  const Json& body = parsed.value();
+  for (const auto& [key, value] : body.items()) {
+    const auto known = keys.find(key);
+    if (known == keys.end()) return Status(StatusCode::kInvalid, "unknown key " + base::Printable(key));
+    if (known->second ? !value.is_number() : !value.is_string())
+      return Status(StatusCode::kWrongType, key + " must be " + (known->second ? "a number" : "text"));
+    if (value.is_string() && CharactersIn(value.get_ref<const std::string&>()) > kTextMax)
+      return Status(StatusCode::kOutOfRange, fmt::format("{} must have at most {} characters", key, kTextMax));
+  }
+  return body;
+}
+
+std::string NewId() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+Answer NoSuchKind(const std::string& kind_untrusted) {
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < kIncidentKinds; ++i) names.push_back(NameOf(static_cast<IncidentKind>(i)));
+  const std::string_view nearest = base::NearestWord(kind_untrusted, names);
+  return http::BadRequest("unknown kind of incident " + base::Printable(kind_untrusted) +
+                          (nearest.empty() ? fmt::format("; the kinds are {}", fmt::join(names, ", "))
+                                           : fmt::format("; the nearest kind is {}", nearest)));
+}
+
+Answer NoRoom() {
+  const std::string message =
+      fmt::format("there are {} silences, which is the limit; end some first", IncidentRegistry::kSilencesMax);
+  return AnswerWith({{"error", {{"code", "no_room"}, {"message", message}}}}, 409);
+}
+
+void PostAck(const RouteCall& call) {
+  const Result<Json> body = BodyOf(call, {{"by", false}, {"note", false}});
+  if (!body.ok()) return call.then(http::BadRequest(body.status().message()));
+  const std::string id = call.parameters[0];
+  Service* service = call.service;
+  const Acknowledgement acknowledgement{body.value().value("by", ""), body.value().value("note", ""), service->t()};
+  const bool is_there = service->Acknowledge(id, acknowledgement, [then = call.then, service, id] {
+    const StoredIncident* found = service->incidents().Find(id);
+    if (found == nullptr) return then(Missing("the incident was removed in the meantime"));
+    then(AnswerWith({{"incident", IncidentNow(service, *found)}}));
+  });
+  if (!is_there) call.then(Missing("unknown incident " + base::Printable(id, 200)));
+}
+
+void PostSilence(const RouteCall& call) {
+  const Result<Json> body =
+      BodyOf(call, {{"run", false}, {"kind", false}, {"seconds", true}, {"by", false}, {"note", false}});
+  if (!body.ok()) return call.then(http::BadRequest(body.status().message()));
+  const double seconds = body.value().value("seconds", 0.0);
+  if (!(seconds > 0) || seconds > kSilenceSecondsMax)
+    return call.then(http::BadRequest("seconds, the duration of the silence, must be above 0 and at most 366 days"));
+  Silence silence;
+  silence.id = NewId();
+  silence.run = body.value().value("run", "");
+  silence.kind = body.value().value("kind", "");
+  silence.by = body.value().value("by", "");
+  silence.note = body.value().value("note", "");
+  silence.created_t = call.service->t();
+  silence.until_t = silence.created_t + seconds;
+  if (silence.kind.find('*') == std::string::npos && !silence.kind.empty() && !IncidentKindNamed(silence.kind))
+    return call.then(NoSuchKind(silence.kind));
+  (void)call.service->incidents().Silences(silence.created_t);  // expired ones make room
+  const bool is_added = call.service->AddSilence(silence, [then = call.then, silence] {
+    then(AnswerWith({{"silence", SilenceJson(silence)}}));
+  });
+  if (!is_added) call.then(NoRoom());
+}
+
+void GetSilences(const RouteCall& call) {
+  Json list = Json::array();
+  for (const Silence& each : call.service->incidents().Silences(call.service->t())) list.push_back(SilenceJson(each));
+  call.then(AnswerWith({{"silences", std::move(list)}}));
+}
+
+void DeleteSilence(const RouteCall& call) {
+  const std::string id = call.parameters[0];
+  const bool is_removed = call.service->RemoveSilence(id, [then = call.then, id] {
+    then(AnswerWith({{"removed", id}}));
+  });
+  if (!is_removed) call.then(Missing("unknown silence " + base::Printable(id, 200)));
 }
 
 // --- itself ---
@@ -239,82 +344,67 @@ void GetMetrics(const RouteCall& call) {
 }
 
 void GetHealthy(const RouteCall& call) {
-  Reply(call, {{"healthy", true}});
+  call.then(AnswerWith({{"healthy", true}}));
 }
 
 void GetReady(const RouteCall& call) {
   const Status ready = call.service->Ready();
-  Answer answer;
-  if (!ready.ok()) answer.status = 503;
-  answer.body = AnswerText({{"ready", ready.ok()}, {"why", ready.ok() ? Json() : Json(ready.message())}});
-  call.then(std::move(answer));
+  call.then(AnswerWith({{"ready", ready.ok()}, {"why", ready.ok() ? Json() : Json(ready.message())}},
+                       ready.ok() ? 200 : 503));
 }
 
 struct Route {
   const char* method;
-  std::vector<std::string> parts;  // "*" stands for any
+  const char* path;
   void (*answer)(const RouteCall& call);
 };
 
 const std::vector<Route>& Routes() {
   static const std::vector<Route> routes = {
-      {"POST", {"v1", "beats"}, PostBeats},
-      {"GET", {"v1", "runs"}, GetRuns},
-      {"GET", {"v1", "runs", "*"}, GetRun},
-      {"GET", {"v1", "runs", "*", "series", "*"}, GetSeries},
-      {"GET", {"v1", "incidents"}, GetIncidents},
-      {"GET", {"v1", "incidents", "*"}, GetIncident},
-      {"POST", {"v1", "incidents", "*", "ack"}, PostAck},
-      {"POST", {"v1", "silences"}, PostSilence},
-      {"GET", {"v1", "silences"}, GetSilences},
-      {"DELETE", {"v1", "silences", "*"}, DeleteSilence},
-      {"GET", {"metrics"}, GetMetrics},
-      {"GET", {"-", "healthy"}, GetHealthy},
-      {"GET", {"-", "ready"}, GetReady},
+      {"POST", "/v1/beats", PostBeats},
+      {"GET", "/v1/runs", GetRuns},
+      {"GET", "/v1/runs/{run}", GetRun},
+      {"GET", "/v1/runs/{run}/series/{name}", GetSeries},
+      {"GET", "/v1/incidents", GetIncidents},
+      {"GET", "/v1/incidents/{incident}", GetIncident},
+      {"POST", "/v1/incidents/{incident}/ack", PostAck},
+      {"GET", "/v1/silences", GetSilences},
+      {"POST", "/v1/silences", PostSilence},
+      {"DELETE", "/v1/silences/{silence}", DeleteSilence},
+      {"GET", "/metrics", GetMetrics},
+      {"GET", "/-/healthy", GetHealthy},
+      {"GET", "/-/ready", GetReady},
   };
   return routes;
 }
 
-bool IsAt(const std::vector<std::string>& route, const std::vector<std::string>& parts) {
-  if (route.size() != parts.size()) return false;
-  for (size_t i = 0; i < parts.size(); ++i)
-    if (route[i] != "*" && route[i] != parts[i]) return false;
-  return true;
-}
-
 }  // namespace
 
-void AnswerIntake(const IntakeRequest& request, Service* service, OnIntakeAnswer then) {
-  const RouteCall call{request, ParseTarget(request.target), service, std::move(then)};
-  std::set<std::string> methods;
-  for (const Route& route : Routes()) {
-    if (!IsAt(route.parts, call.target.parts)) continue;
-    methods.insert(route.method);
-    if (route.method != request.method) continue;
-    if (!request.may_write && request.method != "GET")
-      return call.then(http::Forbidden("a user of the readers' group may use GET only; " + request.method +
-                                       " is reserved for the user that runs stepwatchd and for root"));
-    return route.answer(call);
-  }
-  if (!methods.empty())
-    return call.then(http::NoSuchMethod(request.target, fmt::format("{}", fmt::join(methods, ", "))));
-  Answer answer = Missing("unknown path " + base::Printable(request.target, 200) + "; start with GET /v1/runs");
-  call.then(std::move(answer));
+void AnswerIntake(const IntakeRequest& request, Service* service, http::OnAnswer then) {
+  http::Match<Route> match =
+      http::FindRoute(Routes(), request.method, http::ParseTarget(request.target, http::PathRule::kLenient));
+  if (match.route == nullptr)
+    return then(match.allow.empty()
+                    ? Missing("unknown path " + base::Printable(request.target, 200) + "; start with GET /v1/runs")
+                    : http::NoSuchMethod(request.target, match.allow));
+  if (!request.may_write && request.method != "GET") return then(http::ReadersOnlyGet(request.method, "stepwatchd"));
+  match.route->answer({request, std::move(match.parameters), std::move(match.query), service, std::move(then)});
 }
 
 bool IsEventStream(const std::string& method, const std::string& target) {
-  return method == "GET" && ParseTarget(target).parts == std::vector<std::string>{"v1", "events"};
+  return method == "GET" &&
+         http::ParseTarget(target, http::PathRule::kLenient).parts == std::vector<std::string>{"v1", "events"};
 }
 
 std::string EventTextAfter(int64_t* last, Service* service) {
   const IncidentRegistry::EventPage page = service->incidents().After(*last, kEventsOfPage);
   std::string text;
   if (page.misses_some && !page.changes.empty())
-    text = "event: gap\ndata: {\"version\":1,\"after\":" + std::to_string(*last) + "}\n\n";
+    text = http::EventText(std::nullopt, "gap", json::Dump({{"version", http::kAnswerVersion}, {"after", *last}}));
   for (const StoredChange& change : page.changes) {
     Json json = http::VersionedAnswer();
     json.update(ChangeJson(change, service->incidents().SilenceOf(change.incident, service->t())));
-    text += "id: " + std::to_string(change.number) + "\nevent: " + change.what + "\ndata: " + json::Dump(json) + "\n\n";
+    text += http::EventText(change.number, change.what, json::Dump(json));
     *last = change.number;
   }
   return text;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "operations/intake/service.h"
-#include "src/http/answers.h"
+#include "src/http/handler.h"
 
 namespace stepwatch::operations {
 
@@ -19,8 +19,7 @@ struct IntakeRequest {
 };
 
 // `then` is called once, on the thread of the service, in the call or later.
-using OnIntakeAnswer = std::function<void(http::Answer)>;
-void AnswerIntake(const IntakeRequest& request, Service* service, OnIntakeAnswer then);
+void AnswerIntake(const IntakeRequest& request, Service* service, http::OnAnswer then);
 
 // GET /v1/events, which has no end.
 bool IsEventStream(const std::string& method, const std::string& target);

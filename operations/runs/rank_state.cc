@@ -129,7 +129,7 @@ BeatFacts ApplyBeat(const Beat& beat, double now, RankState* rank) {
   facts.now = now;
   facts.step = beat.step.value_or(rank->step.value_or(-1));
   if (rank->beats > 0) {
-    const double gap = now - rank->heard_at;
+    const double gap = now - rank->reported_at;
     rank->short_gaps = gap < kDoubled * rank->beat_seconds ? rank->short_gaps + 1 : 0;
     const bool is_doubled = rank->short_gaps > 0 && rank->short_gaps < kShortGaps;
     if (rank->beats == 1)
@@ -138,11 +138,11 @@ BeatFacts ApplyBeat(const Beat& beat, double now, RankState* rank) {
       rank->beat_seconds = std::max(gap, kDoubled * rank->beat_seconds);
     else if (!is_doubled)
       rank->beat_seconds += kSmoothing * (gap - rank->beat_seconds);
-    if (!is_doubled) rank->heard_gap = gap;
+    if (!is_doubled) rank->report_gap = gap;
   }
   ++rank->beats;
   ++rank->step_beats;
-  rank->heard_at = now;
+  rank->reported_at = now;
   if (beat.step && rank->step && *beat.step < *rank->step) {
     facts.rewound = HasGoneBack(*beat.step, now, rank);
     facts.late = !facts.rewound;

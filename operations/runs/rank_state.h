@@ -27,8 +27,8 @@ struct Gauge {
 // Times are virtual seconds.
 struct RankState {
   int64_t rank = 0;
-  double heard_at = 0;     // the last beat
-  double heard_gap = 0;    // between the last two beats
+  double reported_at = 0;  // the last beat
+  double report_gap = 0;   // between the last two beats
   int64_t short_gaps = 0;  // in a row, far shorter than usual
   int64_t beats = 0;
   double beat_seconds = 0;  // between beats, smoothed; 0: not yet known

@@ -29,7 +29,7 @@ RankSnapshot SnapshotOf(const RankState& rank, double now) {
   shown.rank = rank.rank;
   shown.phase = rank.phase;
   shown.step = rank.step;
-  shown.heard_seconds_ago = now - rank.heard_at;
+  shown.heard_seconds_ago = now - rank.reported_at;
   shown.step_seconds_ago = now - rank.step_at;
   shown.module = rank.module;
   shown.gone = rank.gone;
@@ -73,7 +73,12 @@ void Pace::AddStandstill(double seconds) {
 }
 
 RunState::RunState(std::string id, double now, double wall)
-    : id_(std::move(id)), began_at_(now), heard_at_(now), started_wall_(wall), heard_wall_(wall), progress_at_(now) {}
+    : id_(std::move(id)),
+      began_at_(now),
+      reported_at_(now),
+      started_wall_(wall),
+      reported_wall_(wall),
+      progress_at_(now) {}
 
 const RankState* RunState::FindRank(int64_t rank) const {
   const auto found = ranks_.find(rank);
@@ -105,7 +110,7 @@ RankState* RunState::RankOf(int64_t rank, double now, size_t ranks_max) {
   if (ranks_.size() >= ranks_max) return nullptr;
   RankState& state = ranks_[rank];
   state.rank = rank;
-  state.heard_at = state.phase_at = state.step_at = state.changed_at = now;
+  state.reported_at = state.phase_at = state.step_at = state.changed_at = now;
   const auto phase = static_cast<size_t>(state.phase);
   // The first rank begins when the run does.
   if (phase_counts_[phase]++ == 0) phase_since_[phase] = ranks_.size() == 1 ? began_at_ : now;
@@ -173,8 +178,8 @@ void RunState::Progress(const BeatFacts& facts) {
 }
 
 void RunState::NoteLine(double now, double wall) {
-  heard_at_ = now;
-  heard_wall_ = wall;
+  reported_at_ = now;
+  reported_wall_ = wall;
   if (!is_heard_) began_at_ = progress_at_ = now;
   is_heard_ = true;
 }
@@ -317,7 +322,7 @@ RunSnapshot RunState::Snapshot(double now, double wall_minus_virtual, bool with_
   shown.step = step_;
   shown.checkpoint_step = checkpoint_step_;
   shown.started_t = started_wall_;
-  shown.heard_t = std::min(heard_wall_, now + wall_minus_virtual);
+  shown.heard_t = std::min(reported_wall_, now + wall_minus_virtual);
   shown.restarts = restarts_;
   shown.step_seconds = pace_.StepSeconds();
   for (const auto& [name, series] : series_)

@@ -85,7 +85,7 @@ class RunState {
   int64_t times(RunPhase phase) const { return times_[static_cast<size_t>(phase)]; }
   const Pace& pace() const { return pace_; }
   int64_t restarts() const { return restarts_; }
-  double heard_at() const { return heard_at_; }
+  double reported_at() const { return reported_at_; }
   const std::map<std::string, Series, std::less<>>& series() const { return series_; }
   // `wall_minus_virtual` converts times to the observer's clock.
   RunSnapshot Snapshot(double now, double wall_minus_virtual, bool with_ranks) const;
@@ -114,10 +114,10 @@ class RunState {
   size_t ranks_at_step_ = 0;
   double last_at_step_ = 0;  // when the last of them reported it
   double began_at_;
-  double heard_at_;
+  double reported_at_;
   bool is_heard_ = false;  // false: it is known from a store only, and time may not have begun
   double started_wall_;
-  double heard_wall_;
+  double reported_wall_;
   double progress_at_;
   double left_training_at_ = -kNever;
   std::array<int64_t, 5> phase_counts_{};

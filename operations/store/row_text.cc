@@ -5,6 +5,7 @@
 #include "operations/trace/write_line.h"
 #include "src/json/json.h"
 #include "src/json/loose_json.h"
+#include "src/json/members.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -20,11 +21,6 @@ Json IdentityJson(const base::ProcessIdentity& process) {
 base::ProcessIdentity IdentityOf(const Json& json) {
   return {json.at("host").get<std::string>(), json.at("boot_id").get<std::string>(),
           json.at("pid_namespace").get<std::string>(), json.at("pid").get<int>(), json.at("started").get<uint64_t>()};
-}
-
-std::string TextOf(const Json& object, const char* key) {
-  const auto member = object.find(key);
-  return member != object.end() && member->is_string() ? member->get<std::string>() : "";
 }
 
 std::optional<EvidenceValue> ListOf(const Json& list) {
@@ -56,27 +52,25 @@ std::optional<EvidenceValue> EvidenceOf(const Json& value) {
 // The reverse of IncidentJson. Evidence of a type that IncidentJson does not write is left out.
 Result<Incident> IncidentOf(const Json& json) {
   const Status refusal(StatusCode::kInvalid, "not an incident");
-  const auto kind = IncidentKindNamed(TextOf(json, "incident"));
-  const auto state = IncidentStateNamed(TextOf(json, "state"));
-  const auto severity = SeverityNamed(TextOf(json, "severity"));
-  const std::optional<double> t = json.contains("t") ? json::LooseNumber(json["t"]) : std::nullopt;
+  const auto kind = IncidentKindNamed(json::RawText(json, "incident"));
+  const auto state = IncidentStateNamed(json::RawText(json, "state"));
+  const auto severity = SeverityNamed(json::RawText(json, "severity"));
+  const std::optional<double> t = json::LooseNumber(json::Member(json, "t"));
   Incident incident;
-  incident.id = TextOf(json, "id");
-  incident.run = TextOf(json, "run");
+  incident.id = json::RawText(json, "id");
+  incident.run = json::RawText(json, "run");
   if (!kind || !state || !severity || !t || incident.id.empty() || incident.run.empty()) return refusal;
   incident.kind = *kind;
   incident.state = *state;
   incident.severity = *severity;
   incident.t = *t;
-  incident.opened_t = json.contains("opened_t") ? json::LooseNumber(json["opened_t"]).value_or(*t) : *t;
-  if (json.contains("since_step") && json["since_step"].is_number_integer())
-    incident.since_step = json["since_step"].get<int64_t>();
-  if (json.contains("ranks") && json["ranks"].is_array())
-    for (const Json& rank : json["ranks"])
-      if (rank.is_number_integer()) incident.ranks.push_back(rank.get<int64_t>());
-  if (json.contains("evidence") && json["evidence"].is_object())
-    for (const auto& [key, value] : json["evidence"].items())
-      if (const auto evidence = EvidenceOf(value)) incident.evidence.Set(key, *evidence);
+  incident.opened_t = json::LooseNumber(json::Member(json, "opened_t")).value_or(*t);
+  if (const Json& step = json::Member(json, "since_step"); step.is_number_integer())
+    incident.since_step = step.get<int64_t>();
+  for (const Json& rank : json::List(json, "ranks"))
+    if (rank.is_number_integer()) incident.ranks.push_back(rank.get<int64_t>());
+  for (const auto& [key, value] : json::Part(json, "evidence").items())
+    if (const auto evidence = EvidenceOf(value)) incident.evidence.Set(key, *evidence);
   return incident;
 }
 

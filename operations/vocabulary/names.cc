@@ -2,8 +2,6 @@
 
 #include <iterator>
 
-#include "src/vocabulary/incident_kinds.h"
-
 namespace stepwatch::operations {
 namespace {
 
@@ -38,6 +36,10 @@ std::string_view NameOf(Severity severity) {
 }
 std::string_view NameOf(IncidentState state) {
   return kStates[static_cast<size_t>(state)];
+}
+
+Severity SeverityOf(IncidentKind kind) {
+  return kIncidentKindTexts[static_cast<size_t>(kind)].severity;
 }
 
 std::optional<RunPhase> PhaseNamed(std::string_view name) {

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "src/vocabulary/incident_kinds.h"
+
 namespace stepwatch::operations {
 
 // The activity that a rank reports. An ended run has no phase, but an EndReason.
@@ -14,7 +16,7 @@ enum class RunPhase : uint8_t { kInit, kTrain, kEval, kCheckpoint, kPaused };
 // kLost: no end was reported, and every process is gone.
 enum class EndReason : uint8_t { kOk, kError, kSignal, kLost };
 
-// Their names are in src/vocabulary/incident_kinds.h, in this order.
+// Their names and severities are in src/vocabulary/incident_kinds.h, in this order.
 enum class IncidentKind : uint8_t {
   kStuck,
   kProcessLost,
@@ -34,7 +36,7 @@ enum class IncidentKind : uint8_t {
 };
 inline constexpr size_t kIncidentKinds = 15;
 
-enum class Severity : uint8_t { kInfo, kWarning, kCritical };
+using vocabulary::Severity;
 
 enum class IncidentState : uint8_t { kOpened, kUpdated, kResolved };
 
@@ -43,6 +45,7 @@ std::string_view NameOf(EndReason reason);
 std::string_view NameOf(IncidentKind kind);
 std::string_view NameOf(Severity severity);
 std::string_view NameOf(IncidentState state);
+Severity SeverityOf(IncidentKind kind);
 
 // Empty if no value has the name.
 std::optional<RunPhase> PhaseNamed(std::string_view name);

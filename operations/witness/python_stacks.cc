@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "src/base/text.h"
-#include "src/json/json.h"
+#include "src/json/members.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -18,39 +18,16 @@ namespace {
 constexpr size_t kNameBytesMax = 160;
 constexpr size_t kFileBytesMax = 200;
 
-const Json* Find(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
-
-std::string TextOf(const Json& object, const char* key, size_t bytes_max) {
-  const Json* value = Find(object, key);
-  return value != nullptr && value->is_string() ? base::Printable(value->get_ref<const std::string&>(), bytes_max) : "";
-}
-
-int64_t NumberOf(const Json& object, const char* key) {
-  const Json* value = Find(object, key);
-  return value != nullptr && value->is_number_integer() ? value->get<int64_t>() : 0;
-}
-
-bool IsTrue(const Json& object, const char* key) {
-  const Json* value = Find(object, key);
-  return value != nullptr && value->is_boolean() && value->get<bool>();
-}
-
 ThreadStack ThreadOf(const Json& json) {
   ThreadStack thread;
-  thread.id = NumberOf(json, "os_thread_id");
-  thread.name = TextOf(json, "thread_name", kNameBytesMax);
-  thread.holds_gil = IsTrue(json, "owns_gil");
-  thread.is_main = thread.name == "MainThread" || (thread.id != 0 && thread.id == NumberOf(json, "pid"));
-  const Json* frames = Find(json, "frames");
-  if (frames == nullptr || !frames->is_array()) return thread;
-  for (const Json& frame : *frames) {
+  thread.id = json::Whole(json, "os_thread_id", 0);
+  thread.name = json::PrintableText(json, "thread_name", kNameBytesMax);
+  thread.holds_gil = json::IsTrue(json, "owns_gil");
+  thread.is_main = thread.name == "MainThread" || (thread.id != 0 && thread.id == json::Whole(json, "pid", 0));
+  for (const Json& frame : json::List(json, "frames")) {
     if (thread.frames.size() == kStackFramesMax) break;
-    thread.frames.push_back(
-        {TextOf(frame, "name", kNameBytesMax), TextOf(frame, "filename", kFileBytesMax), NumberOf(frame, "line")});
+    thread.frames.push_back({json::PrintableText(frame, "name", kNameBytesMax),
+                             json::PrintableText(frame, "filename", kFileBytesMax), json::Whole(frame, "line", 0)});
   }
   return thread;
 }

@@ -9,15 +9,13 @@
 #include <vector>
 
 #include "src/config/fields.h"
-#include "src/json/parse_json.h"
+#include "src/json/json.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/site_kind.h"
 #include "stepwatch/statistics.h"
 
 namespace stepwatch::config {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kDescription =
     "Selects the data that Stepwatch collects from a training run, the steps, and the output. Describes the value of "
@@ -126,8 +124,8 @@ std::string Sentence(std::string_view text) {
 }
 
 Json Property(const Described& field) {
-  Json property = bounded::ParseJson<Json>("{" + WithNames(field.text.schema, "\"", "\"") + "}").value();
-  if (!field.text.fallback.empty()) property["default"] = bounded::ParseJson<Json>(field.text.fallback).value();
+  Json property = json::Parse("{" + WithNames(field.text.schema, "\"", "\"") + "}").value();
+  if (!field.text.fallback.empty()) property["default"] = json::Parse(field.text.fallback).value();
   const std::string notes = Sentence(field.text.notes);
   property["description"] = Sentence(field.text.what) + (notes.empty() ? "" : " ") + notes;
   Json& object = field.is_list ? property["items"] : property;

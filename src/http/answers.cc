@@ -30,11 +30,15 @@ Json ErrorJson(const std::string& code, const std::string& message, const TextPl
   return json;
 }
 
-Answer ErrorAnswer(int status, const std::string& code, const std::string& message) {
+Answer JsonAnswer(const Json& json, int status) {
   Answer answer;
   answer.status = status;
-  answer.body = json::Dump(ErrorJson(code, message));
+  answer.body = json::Dump(json);
   return answer;
+}
+
+Answer ErrorAnswer(int status, const std::string& code, const std::string& message, const TextPlace& place) {
+  return JsonAnswer(ErrorJson(code, message, place), status);
 }
 
 Answer BadRequest(const std::string& message) {
@@ -51,6 +55,11 @@ Answer Forbidden(const std::string& message) {
   return ErrorAnswer(403, "forbidden", message);
 }
 
+Answer ReadersOnlyGet(const std::string& method, const std::string& process) {
+  return Forbidden("a user of the readers' group may use GET only; " + method + " is reserved for the user that runs " +
+                   process + " and for root");
+}
+
 Answer NoSuchPath(const std::string& path_untrusted) {
   return ErrorAnswer(404, "not_found",
                      "unknown path " + base::Printable(path_untrusted, 200) + "; start with GET /v1/status");
@@ -60,6 +69,10 @@ Answer NoSuchMethod(const std::string& path, const std::string& allow) {
   Answer answer = ErrorAnswer(405, "method_not_allowed", path + " accepts " + allow);
   answer.allow = allow;
   return answer;
+}
+
+Answer NoRoute(const std::string& path_untrusted, const std::string& allow) {
+  return allow.empty() ? NoSuchPath(path_untrusted) : NoSuchMethod(path_untrusted, allow);
 }
 
 Answer TooSlow(const std::string& what) {

@@ -93,8 +93,8 @@ class EventReader {
 
 }  // namespace
 
-Result<DescribedReply> Client::AskForDescriptors(const ClientRequest& question, size_t count, uint64_t bytes_max,
-                                                 std::chrono::milliseconds time) const {
+Result<DescribedReply> Client::RequestDescriptors(const ClientRequest& question, size_t count, uint64_t bytes_max,
+                                                  std::chrono::milliseconds time) const {
   return RunToEnd<Result<DescribedReply>>(
       path_, [&](ClientConnection& connection) -> asio::awaitable<Result<DescribedReply>> {
         const Status connected = co_await ConnectTo(connection, path_, trusted_, Clock::now() + time);
@@ -116,7 +116,7 @@ Result<DescribedReply> Client::AskForDescriptors(const ClientRequest& question, 
 }
 
 Result<Reply> Client::Ask(const ClientRequest& question, std::chrono::milliseconds time) const {
-  Result<DescribedReply> asked = AskForDescriptors(question, 0, kAnswerBytesMax, time);
+  Result<DescribedReply> asked = RequestDescriptors(question, 0, kAnswerBytesMax, time);
   if (!asked.ok()) return asked.status();
   return std::move(asked.value().reply);
 }

@@ -54,8 +54,8 @@ class Client {
   }
 
   // The same; accepts at most `count` descriptors with the response, and a body of at most `bytes_max`.
-  Result<DescribedReply> AskForDescriptors(const ClientRequest& question, size_t count, uint64_t bytes_max,
-                                           std::chrono::milliseconds time = kUsualTime) const;
+  Result<DescribedReply> RequestDescriptors(const ClientRequest& question, size_t count, uint64_t bytes_max,
+                                            std::chrono::milliseconds time = kUsualTime) const;
 
   // Calls `on_event` for each event newer than `after`, until it returns false or the server closes the connection;
   // both are Ok. `name` is the name of the event ("applied", "gap"), `data` its JSON on one line. kInvalid: the server

@@ -61,7 +61,6 @@ Result<Json> ParseJson(std::istream& stream_untrusted, const typename Json::pars
 
 template Result<nlohmann::json> ParseJson(std::string_view);
 template Result<nlohmann::ordered_json> ParseJson(std::string_view);
-template Result<nlohmann::json> ParseJson(std::istream&, const nlohmann::json::parser_callback_t&);
 template Result<nlohmann::ordered_json> ParseJson(std::istream&, const nlohmann::ordered_json::parser_callback_t&);
 
 }  // namespace stepwatch::bounded

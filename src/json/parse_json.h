@@ -29,7 +29,6 @@ Result<Json> ParseJson(std::istream& stream_untrusted, const typename Json::pars
 
 extern template Result<nlohmann::json> ParseJson(std::string_view);
 extern template Result<nlohmann::ordered_json> ParseJson(std::string_view);
-extern template Result<nlohmann::json> ParseJson(std::istream&, const nlohmann::json::parser_callback_t&);
 extern template Result<nlohmann::ordered_json> ParseJson(std::istream&,
                                                          const nlohmann::ordered_json::parser_callback_t&);
 

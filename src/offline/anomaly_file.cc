@@ -3,60 +3,46 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <charconv>
 #include <istream>
 #include <map>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
 #include "src/base/file.h"
 #include "src/base/found_file.h"
+#include "src/base/parse_number.h"
 #include "src/base/text.h"
+#include "src/json/members.h"
 #include "src/json/parse_json.h"
 
 namespace stepwatch::offline {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // "rank12" -> 12
 std::optional<int64_t> RankOf(std::string_view name) {
   if (name.substr(0, 4) != "rank") return std::nullopt;
   name.remove_prefix(4);
-  int64_t rank = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
-  if (error != std::errc() || end != name.data() + name.size() || rank < 0) return std::nullopt;
-  return rank;
-}
-
-int64_t Number(const Json& entry, const char* field, int64_t otherwise) {
-  const auto found = entry.find(field);
-  return found != entry.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
-}
-
-std::string Text(const Json& entry, const char* field) {
-  const auto found = entry.find(field);
-  return found != entry.end() && found->is_string() ? found->get<std::string>() : "";
+  const std::optional<int64_t> rank = base::ParseNumber<int64_t>(name);
+  return rank && *rank >= 0 ? rank : std::nullopt;
 }
 
 Result<Anomaly> FromJson(const std::string& key, const Json& entry, int64_t rank) {
   if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer() ||
-      Text(entry, "tag_name").empty())
+      json::RawText(entry, "tag_name").empty())
     return Status(StatusCode::kInvalid,
                   "\"" + base::Printable(key, 200) +
                       "\" is not an alarm: it must have the fields \"step\", a number, and \"tag_name\"");
   Anomaly anomaly;
   anomaly.key = key;
   anomaly.entry = entry;
-  anomaly.rank = Number(entry, "rank", rank);
-  anomaly.step = Number(entry, "step", 0);
-  anomaly.micro_step = Number(entry, "micro_step", 0);
-  anomaly.pp_stage = Number(entry, "pp_stage", 0);
-  anomaly.vpp_stage = Number(entry, "vpp_stage", 0);
-  anomaly.call_id = Number(entry, "call_id", -1);
-  anomaly.tag = Text(entry, "tag_name");
-  anomaly.message = Text(entry, "message");
+  anomaly.rank = json::Whole(entry, "rank", rank);
+  anomaly.step = json::Whole(entry, "step", 0);
+  anomaly.micro_step = json::Whole(entry, "micro_step", 0);
+  anomaly.pp_stage = json::Whole(entry, "pp_stage", 0);
+  anomaly.vpp_stage = json::Whole(entry, "vpp_stage", 0);
+  anomaly.call_id = json::Whole(entry, "call_id");
+  anomaly.tag = json::RawText(entry, "tag_name");
+  anomaly.message = json::RawText(entry, "message");
   return anomaly;
 }
 

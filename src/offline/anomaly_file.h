@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/base/file_system.h"
+#include "src/json/json.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::offline {
@@ -19,8 +20,8 @@ enum class TrainStage { kUnknown = -1, kForward = 0, kBackward = 1, kOptimizer =
 TrainStage StageOf(const std::string& tag);
 
 struct Anomaly {
-  std::string key;               // its key in the file
-  nlohmann::ordered_json entry;  // complete, including unknown members
+  std::string key;  // its key in the file
+  Json entry;       // complete, including unknown members
   int64_t rank = 0;
   int64_t step = 0;
   int64_t micro_step = 0;

@@ -13,12 +13,11 @@
 #include <utility>
 
 #include "src/base/text.h"
+#include "src/json/members.h"
 #include "src/offline/manifest_head.h"
 
 namespace stepwatch::offline {
 namespace {
-
-using ManifestJson = nlohmann::json;
 
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kLeftover = ".stepwatch-pruned-";
@@ -46,14 +45,6 @@ bool IsFileOfRun(const std::string& name) {
 
 std::string Quoted(const std::string& name) {
   return "\"" + base::Printable(name) + "\"";
-}
-
-std::string TextOf(const ManifestJson& json, const char* name) {
-  return json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : "";
-}
-template <class Number>
-Number NumberOf(const ManifestJson& json, const char* name) {
-  return json.contains(name) && json[name].is_number_unsigned() ? json[name].get<Number>() : 0;
 }
 
 // "/a\040b" -> "/a b": the kernel's escape of blanks in /proc/self/mountinfo.
@@ -183,11 +174,12 @@ std::optional<ManifestFacts> ReadFacts(int directory, base::FileSystem& files) {
   const base::UniqueFd manifest(fd);
   struct stat about = {};
   if (files.Fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
-  const ManifestJson json = ReadManifestHead(fd, files);
-  if (!json.is_object() || TextOf(json, "stepwatch").empty() || TextOf(json, "run_id").empty()) return std::nullopt;
-  return ManifestFacts{TextOf(json, "run_id"),
-                       {TextOf(json, "host"), TextOf(json, "boot_id"), TextOf(json, "pid_namespace"),
-                        NumberOf<int>(json, "pid"), NumberOf<uint64_t>(json, "pid_started")}};
+  const Json json = ReadManifestHead(fd, files);
+  if (json::RawText(json, "stepwatch").empty() || json::RawText(json, "run_id").empty()) return std::nullopt;
+  return ManifestFacts{
+      json::RawText(json, "run_id"),
+      {json::RawText(json, "host"), json::RawText(json, "boot_id"), json::RawText(json, "pid_namespace"),
+       static_cast<int>(json::Count(json, "pid")), json::Count(json, "pid_started")}};
 }
 
 }  // namespace

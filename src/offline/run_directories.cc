@@ -12,6 +12,7 @@
 #include "src/base/found_file.h"
 #include "src/base/run_time.h"
 #include "src/base/text.h"
+#include "src/json/members.h"
 #include "src/offline/manifest_head.h"
 #include "stepwatch/offline.h"
 
@@ -54,13 +55,10 @@ void ReadManifest(Candidate* candidate, base::FileSystem& files) {
   const Result<base::UniqueFd> fd =
       base::OpenFound(base::JoinPath(candidate->path, "manifest.json"), O_RDONLY, std::nullopt, files);
   if (!fd.ok()) return;
-  const nlohmann::json json = ReadManifestHead(fd.value().get(), files);
-  const auto member = [&json](const char* name) {
-    return json.is_object() && json.contains(name) && json[name].is_string() ? json[name].get<std::string>() : "";
-  };
-  candidate->run_id = member("run_id");
+  const Json manifest = ReadManifestHead(fd.value().get(), files);
+  candidate->run_id = json::RawText(manifest, "run_id");
   std::tm parts{};
-  if (::strptime(member("started").c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return;
+  if (::strptime(json::RawText(manifest, "started").c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return;
   parts.tm_isdst = -1;
   candidate->started = std::mktime(&parts);
 }

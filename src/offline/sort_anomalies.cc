@@ -8,8 +8,6 @@
 namespace stepwatch::offline {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Makes a repeated key unique: two files may share a key when the tag contains no rank.
 std::string FreeKey(const Json& json, const Anomaly& anomaly) {
   std::string key = anomaly.key;

@@ -7,12 +7,10 @@
 
 #include "src/base/text.h"
 #include "src/base/time_text.h"
-#include "src/json/parse_json.h"
+#include "src/json/members.h"
 
 namespace stepwatch::output {
 namespace {
-
-using Json = nlohmann::json;
 
 // Builds one flat object on one line. As in manifest.cc without a tree of values, because destroying one allocates.
 class LineText {
@@ -70,73 +68,63 @@ LineText LedgerText(const Ledger& ledger) {
   return text;
 }
 
-std::string TextOf(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-int64_t NumberOf(const Json& json, const char* key, int64_t otherwise) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number_integer() ? found->get<int64_t>() : otherwise;
-}
-
 // The hash becomes a file name, so any other content is rejected.
 std::string HashOf(const Json& json, const char* key) {
-  std::string text = TextOf(json, key);
+  std::string text = json::RawText(json, key);
   return IsSha256(text) ? text : std::string();
 }
 
 std::optional<Ledger> LedgerOf(const Json& json) {
-  const auto found = json.find("ledger");
-  if (found == json.end() || !found->is_object()) return std::nullopt;
+  const Json& found = json::Member(json, "ledger");
+  if (!found.is_object()) return std::nullopt;
   Ledger ledger;
-  ledger.produced = static_cast<uint64_t>(NumberOf(*found, "produced", 0));
-  ledger.written = static_cast<uint64_t>(NumberOf(*found, "written", 0));
-  const auto dropped = found->find("dropped");
-  for (int i = 0; dropped != found->end() && dropped->is_object() && i < kDropReasonCount; ++i)
-    ledger.dropped[static_cast<size_t>(i)] =
-        static_cast<uint64_t>(NumberOf(*dropped, DropReasonName(static_cast<DropReason>(i)), 0));
+  ledger.produced = json::Count(found, "produced");
+  ledger.written = json::Count(found, "written");
+  const Json& dropped = json::Part(found, "dropped");
+  for (int i = 0; i < kDropReasonCount; ++i)
+    ledger.dropped[static_cast<size_t>(i)] = json::Count(dropped, DropReasonName(static_cast<DropReason>(i)));
   return ledger;
 }
 
 std::optional<EditPeer> PeerOf(const Json& json) {
-  const auto found = json.find("peer");
-  if (found == json.end() || !found->is_object()) return std::nullopt;
-  return EditPeer{NumberOf(*found, "uid", -1), NumberOf(*found, "pid", -1), TextOf(*found, "exe"),
-                  NumberOf(*found, "rank", -1)};
+  const Json& found = json::Member(json, "peer");
+  if (!found.is_object()) return std::nullopt;
+  return EditPeer{json::Whole(found, "uid"), json::Whole(found, "pid"), json::RawText(found, "exe"),
+                  json::Whole(found, "rank")};
 }
 
 // 0 if the type cannot hold the value.
 template <class Integer>
 Integer SmallOf(const Json& json, const char* key) {
-  const int64_t number = NumberOf(json, key, 0);
+  const int64_t number = json::Whole(json, key, 0);
   return number == static_cast<int64_t>(static_cast<Integer>(number)) ? static_cast<Integer>(number) : 0;
 }
 
 std::optional<HistoryLine> LineOf(std::string_view text) {
-  const Result<Json> parsed = bounded::ParseJson<Json>(text);
+  const Result<Json> parsed = json::Parse(text);
   if (!parsed.ok()) return std::nullopt;
   const Json& json = parsed.value();
-  if (!json.is_object() || NumberOf(json, "version", 0) < 1 || TextOf(json, "outcome").empty()) return std::nullopt;
+  if (!json.is_object() || json::Whole(json, "version", 0) < 1 || json::RawText(json, "outcome").empty())
+    return std::nullopt;
   HistoryLine line;
-  line.time = TextOf(json, "time");
-  line.run_id = TextOf(json, "run_id");
-  line.job_id = TextOf(json, "job_id");
+  line.time = json::RawText(json, "time");
+  line.run_id = json::RawText(json, "run_id");
+  line.job_id = json::RawText(json, "job_id");
   line.pid = SmallOf<int>(json, "pid");
-  line.config_path = TextOf(json, "config");
+  line.config_path = json::RawText(json, "config");
   line.plan_id = SmallOf<PlanId>(json, "plan_id");
-  line.outcome = TextOf(json, "outcome");
+  line.outcome = json::RawText(json, "outcome");
   line.sha256 = HashOf(json, "sha256");
   line.old_sha256 = HashOf(json, "old_sha256");
-  line.bytes = NumberOf(json, "bytes", -1);
-  line.owner_uid = NumberOf(json, "owner_uid", -1);
-  line.modified = TextOf(json, "modified");
+  line.bytes = json::Whole(json, "bytes");
+  line.owner_uid = json::Whole(json, "owner_uid");
+  line.modified = json::RawText(json, "modified");
   line.peer = PeerOf(json);
-  line.is_volatile = json.value("volatile", Json()) == true;
-  line.step = NumberOf(json, "step", -1);
-  line.collected = NumberOf(json, "collected", -1);
-  line.place = {TextOf(json, "key"), SmallOf<int>(json, "line"), SmallOf<int>(json, "column")};
-  line.message = TextOf(json, "message");
+  line.is_volatile = json::IsTrue(json, "volatile");
+  line.step = json::Whole(json, "step");
+  line.collected = json::Whole(json, "collected");
+  line.place = {json::RawText(json, "key"), SmallOf<int>(json, "line"), SmallOf<int>(json, "column")};
+  line.message = json::RawText(json, "message");
   line.ledger = LedgerOf(json);
   return line;
 }
@@ -152,7 +140,7 @@ std::string PeerText(const EditPeer& peer) {
 }
 
 std::string QuotedInHistory(std::string_view text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json::Dump(Json(text));
 }
 
 std::string HistoryText(const HistoryLine& line) {

@@ -2,14 +2,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/json/json.h"
+
 namespace stepwatch::output {
 
 void JsonText::Value(std::string_view text) {
-  text_ += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  text_ += json::Dump(Json(text));
 }
 
 void JsonText::Value(double value) {
-  text_ += nlohmann::json(value).dump();
+  text_ += json::Dump(Json(value));
 }
 
 }  // namespace stepwatch::output

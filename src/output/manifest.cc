@@ -4,14 +4,12 @@
 #include <utility>
 
 #include "src/base/text.h"
-#include "src/json/parse_json.h"
+#include "src/json/json.h"
 #include "src/output/json_text.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::output {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 void WriteSites(const SiteIndex& sites, JsonText* json) {
   json->Key("modules");
@@ -111,17 +109,17 @@ DType DTypeFromName(const std::string& name) {
   return DType::kOther;
 }
 
-std::optional<std::string> NameAsWritten(const OrderedJson& json) {
+std::optional<std::string> NameAsWritten(const Json& json) {
   const auto found = json.find("as_written");
   return found == json.end() ? std::nullopt : std::optional(found->get<std::string>());
 }
 
-ModuleEntry ModuleFromJson(const OrderedJson& json) {
+ModuleEntry ModuleFromJson(const Json& json) {
   return {json.value("chunk", 0), json.at("name").get<std::string>(), json.value("type", std::string()),
           json.value("watchable", true), NameAsWritten(json)};
 }
 
-ParameterEntry ParameterFromJson(const OrderedJson& json) {
+ParameterEntry ParameterFromJson(const Json& json) {
   return {json.value("chunk", 0),
           json.at("name").get<std::string>(),
           DTypeFromName(json.value("dtype", std::string())),
@@ -139,23 +137,23 @@ std::string ManifestText(const Manifest& manifest) {
 }
 
 Result<ManifestSites> SitesFromManifest(const std::string& text_untrusted) {
-  const Result<OrderedJson> parsed = bounded::ParseJson<OrderedJson>(text_untrusted);
+  const Result<Json> parsed = json::Parse(text_untrusted);
   if (!parsed.ok())
     return Status(parsed.status().code(), "not a manifest.json of a run: the file " + parsed.status().message());
-  const OrderedJson& json = parsed.value();
+  const Json& json = parsed.value();
   try {
     ManifestSites result;
     result.grad_acc_steps = json.value("grad_acc_steps", 1);
-    const OrderedJson& sites = json.at("sites");
-    for (const OrderedJson& module : sites.at("modules")) result.sites.modules.push_back(ModuleFromJson(module));
-    for (const OrderedJson& parameter : sites.at("parameters"))
+    const Json& sites = json.at("sites");
+    for (const Json& module : sites.at("modules")) result.sites.modules.push_back(ModuleFromJson(module));
+    for (const Json& parameter : sites.at("parameters"))
       result.sites.parameters.push_back(ParameterFromJson(parameter));
     result.sites.operators = sites.value("operators", std::vector<std::string>());
     result.sites.features = sites.value("features", false);
     result.sites.stacks = sites.value("stacks", false);
     result.sites.heatmaps = sites.value("heatmaps", false);
     return result;
-  } catch (const OrderedJson::exception& error) {
+  } catch (const Json::exception& error) {
     return Status(StatusCode::kInvalid,
                   std::string("not a manifest.json of a run: ") + base::Printable(error.what(), 200));
   }

@@ -68,13 +68,13 @@ class PlanSwitch {
   PlanSlot& slot() { return slot_; }
   // Pauses or resumes, from the next boundary on, the window that this plan began. Replaces an earlier request. Has no
   // effect if another window is in force by then.
-  void AskForPause(PlanId window, bool pause) noexcept { AskForPause(window, pause, 0); }
+  void RequestPause(PlanId window, bool pause) noexcept { RequestPause(window, pause, 0); }
   // The same from an agreed step of the job's ranks on, for whichever window is in force then. If the step is not later
   // than the running one, the next boundary counts; the window then ends with those of the ranks that were in time.
-  void AskForPauseAt(int64_t step, bool pause) noexcept { AskForPause(kAnyWindow, pause, step); }
+  void RequestPauseAt(int64_t step, bool pause) noexcept { RequestPause(kAnyWindow, pause, step); }
   // Makes the plan in force begin this segment at the next boundary, at the latest before its end; without a plan, the
   // next one does. Must not be called before the previous cut has come out of the ring, or was withdrawn.
-  void AskForCut(int64_t segment) noexcept { requested_cut_.store(segment, std::memory_order_relaxed); }
+  void RequestCut(int64_t segment) noexcept { requested_cut_.store(segment, std::memory_order_relaxed); }
   // Returns false if the cut is, or was, already in a ring.
   bool WithdrawCut() noexcept { return requested_cut_.exchange(0, std::memory_order_relaxed) != 0; }
   // Frees plans that no thread can use any more.
@@ -91,7 +91,7 @@ class PlanSwitch {
   void SetRule(plan::StepRule rule, const NewWindow& window, int64_t at_step, int64_t first_step) noexcept;
   void Begin(std::unique_ptr<PendingPlan> plan, int64_t first_step) noexcept;
   void EndWindow(EndReason reason, int64_t last_step) noexcept;
-  void AskForPause(PlanId window, bool pause, int64_t at_step) noexcept {
+  void RequestPause(PlanId window, bool pause, int64_t at_step) noexcept {
     requested_pause_at_.store(at_step, std::memory_order_relaxed);
     requested_pause_.store(static_cast<int64_t>(window) * 2 + (pause ? 1 : 0), std::memory_order_release);
   }

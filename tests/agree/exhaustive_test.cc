@@ -11,6 +11,7 @@
 
 #include "tests/agree/choices.h"
 #include "tests/agree/simulated_job.h"
+#include "tests/agree/state_text.h"
 #include "tests/random_seed.h"
 
 namespace stepwatch::agree {
@@ -75,7 +76,7 @@ class Life {
       all_have_begun = std::min(all_have_begun, rank.begun_);
       out << "|" << rank.arriving_ << "," << rank.begun_ << "," << rank.gate_ << "," << rank.doubted_gate_ << ","
           << rank.plan_ << "," << rank.in_doubt_ << (rank.slot_ ? rank.slot_->number : 0) << rank.gave_up_ << rank.late_
-          << rank.coordinator_->StateText();
+          << CoordinatorState::TextOf(*rank.coordinator_);
     }
     for (const auto& [key, value] : job_.values_) out << "|" << key << "=" << value;
     for (auto row = job_.plan_of_step_.upper_bound(all_have_begun); row != job_.plan_of_step_.end(); ++row)

@@ -27,9 +27,9 @@ TEST_CASE("what is no edit reads back, and is no proposal for a release that doe
 }
 
 TEST_CASE("the newest proposal holds questions, and is understood with and without them") {
-  CHECK(LatestFrom(Encode(Latest{"0a1b", 5, "run", true, 9}))->asked == 9);
-  CHECK(LatestFrom("v2 0a1b 5 rings\nrun")->asked == 0);
-  CHECK(LatestFrom("v2 0a1b 5 rings 9 and more\nrun")->asked == 9);
+  CHECK(LatestFrom(Encode(Latest{"0a1b", 5, "run", true, 9}))->question == 9);
+  CHECK(LatestFrom("v2 0a1b 5 rings\nrun")->question == 0);
+  CHECK(LatestFrom("v2 0a1b 5 rings 9 and more\nrun")->question == 9);
   CHECK_FALSE(LatestFrom("v2 0a1b 5 rings x\nrun"));
   CHECK(OtherVersion("v1 0a1b").find("rank 0 uses version v1 of the agreement, this rank v2") == 0);
   for (const char* text : {"", "v2 0a1b 5 rings\nrun", "v2 nonsense", "v", "vx 1", "over", "v12345678901 a"})

@@ -6,6 +6,7 @@
 
 #include "controller/agree/coordinator.h"
 #include "tests/agree/idle_rank.h"
+#include "tests/agree/state_text.h"
 #include "tests/catch.h"
 #include "tests/failing_memory.h"
 
@@ -56,9 +57,9 @@ std::unique_ptr<Job> WaitingJob(bool is_deferred) {
 // Returns whether memory ran out at that allocation of a further wish.
 bool RunsOutAt(long allocation, bool is_deferred) {
   const auto job = WaitingJob(is_deferred), twin = WaitingJob(is_deferred);
-  const std::string before = job->leader->StateText();
+  const std::string before = CoordinatorState::TextOf(*job->leader);
   twin->leader->Want(LongChange(Deed::kPause, 3), 3);
-  const std::string wanted = twin->leader->StateText();
+  const std::string wanted = CoordinatorState::TextOf(*twin->leader);
   Change change = LongChange(Deed::kPause, 3);
   memory_failure = {Failure::kOnce, allocation};
   try {
@@ -66,7 +67,7 @@ bool RunsOutAt(long allocation, bool is_deferred) {
   } catch (const std::bad_alloc&) {
   }
   const bool has_failed = std::exchange(memory_failure, {}).has_failed;
-  const std::string after = job->leader->StateText();
+  const std::string after = CoordinatorState::TextOf(*job->leader);
   INFO("allocation " << allocation);
   CHECK((after == wanted || (has_failed && after == before)));
   CHECK(before != wanted);

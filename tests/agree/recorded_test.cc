@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "controller/agree/messages.h"
-#include "controller/agree/question_messages.h"
 #include "tests/catch.h"
 #include "tests/temporary_directory.h"
 
@@ -21,9 +20,6 @@ std::string FirstWord(const std::string& text) {
 // The versions of this build.
 std::string AgreementVersion() {
   return FirstWord(Encode(Latest{"0a", 1, "run"}));
-}
-std::string SpeechVersion() {
-  return FirstWord(Encode(Question{.number = 1, .text = ""}));
 }
 
 std::string Recorded(const std::string& version, const std::string& name) {
@@ -78,16 +74,6 @@ TEST_CASE("votes are what they were in every build of this version") {
   CHECK(WordsFrom(recorded) == std::map<int, std::string>{{0, "0a1b2c3d"}, {1, "ff00aa12"}});
 }
 
-TEST_CASE("questions and what is handed on are what they were in every build of this version") {
-  const std::string version = SpeechVersion();
-  const ForwardId id{3, "ff00aa11", 2};
-  Holds(version, "question", Question{.number = 7, .text = "{\"version\":1,\"ask\":\"report\"}\n"}, QuestionFrom);
-  Holds(version, "answer", AnswerToQuestion{.number = 7, .text = "{\"version\":1,\"state\":\"IDLE\"}"}, AnswerFrom);
-  Holds(version, "request", ForwardedRequest{.id = id, .text = "{\"version\":1,\"method\":\"POST\"}\nbody"},
-        RequestFrom);
-  Holds(version, "reply", ForwardReply{.id = id, .text = "{\"version\":1,\"status\":200}\nbody"}, ReplyFrom);
-}
-
 TEST_CASE("messages of another version are refused with one sentence that names both") {
   for (const fs::directory_entry& other : fs::directory_iterator(kRecorded)) {
     const std::string latest = other.path() / "latest";
@@ -98,14 +84,6 @@ TEST_CASE("messages of another version are refused with one sentence that names 
     CHECK(OtherVersion(text) == "rank 0 uses version " + FirstWord(text) + " of the agreement, this rank " +
                                     AgreementVersion() + ": all ranks of a job must run the same release of Stepwatch");
   }
-  const std::optional<AnswerToQuestion> answer = AnswerFrom(Recorded("later", "answer"));
-  REQUIRE(answer);
-  CHECK(answer->version == kSpeechVersion + 1);
-  CHECK(answer->text.empty());
-  CHECK(IncompatibleText(3, answer->version) ==
-        "rank 3 runs another release of Stepwatch: it uses version " + std::to_string(answer->version) +
-            " of the messages between ranks, this rank version " + std::to_string(kSpeechVersion) +
-            "; all ranks of a job must run the same release");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <random>
 
 #include "tests/agree/simulated_job.h"
+#include "tests/agree/state_text.h"
 #include "tests/random_seed.h"
 #include "tests/rounds.h"
 
@@ -90,7 +91,7 @@ void CheckSettled(SimulatedJob& job) {
   for (int rank = 0; rank < job.world(); ++rank) {
     const std::string history_ = job.history_ + "\nrank " + std::to_string(rank) + ": plan " +
                                  std::to_string(job.at(rank).plan_) + ", wanted " + std::to_string(job.wanted_) + "\n" +
-                                 job.at(rank).coordinator_->StateText();
+                                 CoordinatorState::TextOf(*job.at(rank).coordinator_);
     MUST(!job.at(rank).coordinator_->busy());
     MUST(job.at(rank).plan_ == job.wanted_);
     MUST(!job.at(rank).in_doubt_);

@@ -15,10 +15,10 @@ TEST_CASE("other ranks are known by their last message, and for five minutes") {
   CHECK(now.ranks[kIdle] == 1);
   CHECK(now.unknown == 7);
   CHECK(now.asked_unix == 0);
-  status::StateCounts heard{};
-  heard[kIdle] = 4;
-  heard[kFailed] = 2;
-  states.Hear(heard, start, 1.5e9);
+  status::StateCounts reported{};
+  reported[kIdle] = 4;
+  reported[kFailed] = 2;
+  states.Update(reported, start, 1.5e9);
   now = states.Now(RunState::kIdle, 7, start + RankStates::kHoldFor);
   CHECK(now.ranks[kIdle] == 5);
   CHECK(now.ranks[kFailed] == 2);

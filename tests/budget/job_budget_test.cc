@@ -135,14 +135,14 @@ TEST_CASE("texts with any byte changed are read as something valid, or as nothin
 }
 
 TEST_CASE("the ranks are asked soon when rank 0 wants something, rarely when nobody does, and never twice at once") {
-  AskingPace::Time now;
-  AskingPace pace;
+  QuestionPace::Time now;
+  QuestionPace pace;
   const std::optional<SamplingGovernor::Decision> lower = kProposals[4].decision, raise = kProposals[7].decision;
   pace.Collected(4, std::nullopt);
   CHECK_FALSE(pace.IsDue(now));
   pace.Collected(1, std::nullopt);
   CHECK(pace.IsDue(now));
-  pace.Asked();
+  pace.Sent();
   pace.Collected(1000, lower);
   CHECK_FALSE(pace.IsDue(now));
   pace.Answered(now);
@@ -162,7 +162,7 @@ TEST_CASE("the ranks are asked soon when rank 0 wants something, rarely when nob
     pace.Collected(1, std::nullopt);
     CHECK(pace.IsDue(now));
     CHECK_FALSE(pace.IsDue(soonest - milliseconds(1)));
-    pace.Asked();
+    pace.Sent();
     pace.Answered(answered = now);
   }
   // But what rank 0 comes to want is asked at once, and so is the opposite.
@@ -170,7 +170,7 @@ TEST_CASE("the ranks are asked soon when rank 0 wants something, rarely when nob
   for (const auto& wants : {lower, raise}) {
     pace.Collected(1, wants);
     CHECK(pace.IsDue(now));
-    pace.Asked();
+    pace.Sent();
     pace.Answered(now);
     now += milliseconds(1000);
   }

@@ -10,7 +10,7 @@
 namespace stepwatch::bounded {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 std::string Nested(int depth, const std::string& open = "[", const std::string& close = "]") {
   std::string text;

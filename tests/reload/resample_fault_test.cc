@@ -126,7 +126,7 @@ TEST_CASE("whatever allocation fails when a rank is to go over to another sampli
 TEST_CASE("a sampling that waits for its step begins in a pause, and the window stays paused") {
   Follower rank;
   REQUIRE_FALSE(rank.Take(5, 2, 4, -1));
-  rank.process.plane.plans.AskForPause(1, true);
+  rank.process.plane.plans.RequestPause(1, true);
   rank.EndSteps(1);
   CHECK(rank.process.plane.plans.paused());
   rank.EndSteps(2);

@@ -70,7 +70,7 @@ class SimulatedRun {
     if (state_.seen != text.name) return;
     history_ += " again:" + text.name;
     texts_[text.name] = text;
-    Feed(AskedAgain{text.name});
+    Feed(EditRepeated{text.name});
   }
   void Pause(bool pause) {
     history_ += pause ? " pause" : " resume";
@@ -286,7 +286,7 @@ class SimulatedRun {
       return std::holds_alternative<RepublishPlan>(action) || std::holds_alternative<ContinueWindow>(action);
     });
     const bool may_change = std::holds_alternative<BytesSeen>(input) || std::holds_alternative<OverrideBytes>(input) ||
-                            std::holds_alternative<AskedAgain>(input) || std::holds_alternative<LimitReached>(input);
+                            std::holds_alternative<EditRepeated>(input) || std::holds_alternative<LimitReached>(input);
     MUST(of_edit <= (may_change ? 1 : 0));
     const auto pauses = count([](const Action& action) { return std::holds_alternative<SetPause>(action); });
     MUST(pauses == (std::holds_alternative<PauseRequested>(input) ? static_cast<int>(actions.size()) : 0));

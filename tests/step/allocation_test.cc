@@ -126,10 +126,10 @@ TEST_CASE("the step thread allocates and frees nothing: steps, records, swaps, s
               if (run.plane.recorder.Measure({0}, view, &record)) run.plane.recorder.Enqueue(record);
             run.plane.plans.EndStep();
           }) == 0);
-    run.plane.plans.AskForPause(id, true);
-    if (id % 3 == 0) run.plane.plans.AskForCut(id);
+    run.plane.plans.RequestPause(id, true);
+    if (id % 3 == 0) run.plane.plans.RequestCut(id);
     CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
-    run.plane.plans.AskForPauseAt(0, false);
+    run.plane.plans.RequestPauseAt(0, false);
     CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);
     if (id % 5 == 0) run.PublishStop();
     CHECK(AllocatedBy([&] { run.plane.plans.EndStep(); }) == 0);

@@ -18,7 +18,7 @@ struct PausedRun : Run {
     TrainStep();
   }
   void Pause(bool pause = true, PlanId window = 1) {
-    plane.plans.AskForPause(window, pause);
+    plane.plans.RequestPause(window, pause);
     TrainStep();
   }
   int64_t collected() const { return plane.plans.collected(); }
@@ -71,7 +71,7 @@ TEST_CASE("a pause is for one window: a newer plan collects, and its own window 
 
 TEST_CASE("a pause for a step begins there, for whichever window is in force then") {
   PausedRun run({1, {1, 1, 100}});
-  run.plane.plans.AskForPauseAt(6, true);
+  run.plane.plans.RequestPauseAt(6, true);
   run.TrainStep();
   run.PublishPlan({2, {1, 1, 4}});
   run.TrainStep();
@@ -82,14 +82,14 @@ TEST_CASE("a pause for a step begins there, for whichever window is in force the
   CHECK(run.plane.plans.plan_id() == 2);
   CHECK(run.plane.plans.pause_changed_at() == 6);
   const int64_t collected = run.collected();
-  run.plane.plans.AskForPauseAt(9, false);
+  run.plane.plans.RequestPauseAt(9, false);
   while (run.plane.running.number() < 9) run.TrainStep();
   CHECK(run.collected() == collected);
   CHECK_FALSE(run.plane.plans.paused());
   CHECK(run.plane.plans.pause_changed_at() == 9);
   run.PublishStop();
   run.TrainStep();
-  run.plane.plans.AskForPauseAt(11, true);  // nothing is in force then
+  run.plane.plans.RequestPauseAt(11, true);  // nothing is in force then
   run.TrainStep();
   CHECK_FALSE(run.plane.plans.paused());
 }
@@ -99,9 +99,9 @@ TEST_CASE("a window that is paused late, or goes on late, ends with those that w
   for (const bool is_late : {false, true}) {
     PausedRun run({1, {1, 1, 10}});
     const auto ask = [&](int64_t step, bool pause) {
-      if (!is_late) run.plane.plans.AskForPauseAt(step, pause);
+      if (!is_late) run.plane.plans.RequestPauseAt(step, pause);
       while (run.plane.running.number() < step + 1) run.TrainStep();
-      if (is_late) run.plane.plans.AskForPauseAt(step, pause);
+      if (is_late) run.plane.plans.RequestPauseAt(step, pause);
       run.TrainStep();
     };
     ask(5, true);
@@ -150,7 +150,7 @@ TEST_CASE("a segment begins behind the frames of the steps before it, and the ac
   PausedRun run({1, {1, 1, 1000}});
   std::vector<uint64_t> rows;
   for (int64_t segment = 2; segment < 20; ++segment) {
-    run.plane.plans.AskForCut(segment);
+    run.plane.plans.RequestCut(segment);
     run.TrainStep(static_cast<int>(segment));
     CHECK_FALSE(run.plane.plans.WithdrawCut());
     REQUIRE(Eventually([&] {
@@ -167,13 +167,13 @@ TEST_CASE("a segment begins behind the frames of the steps before it, and the ac
 
 TEST_CASE("a segment that is asked for in the last step begins before the plan ends, or else with the next plan") {
   PausedRun run({1, {1, 1, 2}});
-  run.plane.plans.AskForCut(2);
+  run.plane.plans.RequestCut(2);
   run.TrainStep();
   REQUIRE(run.WaitDrained(1));
   REQUIRE(run.segments.size() == 1);
   CHECK(run.segments[0].plan_id == 1);
 
-  run.plane.plans.AskForCut(3);
+  run.plane.plans.RequestCut(3);
   run.TrainStep();
   run.PublishPlan({2});
   run.TrainStep();
@@ -186,7 +186,7 @@ TEST_CASE("a segment waits for what a device owes to the frames before it") {
   StartedRun run(OneDevice());
   run.Begin({1, {0, 1, 1000000}, 3});
   run.ObserveOnDevice(1);
-  run.plane.plans.AskForCut(2);
+  run.plane.plans.RequestCut(2);
   run.plane.plans.EndStep();
   run.Observe();
   run.plane.plans.EndStep();
@@ -206,7 +206,7 @@ TEST_CASE("a segment begins behind frames that a failing sink has lost, and the 
   run.Start();
   run.Begin({1, {0, 1, 1000000}}, 64);
   for (int i = 0; i < 3; ++i) run.TrainStep(2);
-  run.plane.plans.AskForCut(2);
+  run.plane.plans.RequestCut(2);
   run.TrainStep(2000);
   run.Finish(std::chrono::milliseconds(50));
   CHECK(run.segments.size() == 1);

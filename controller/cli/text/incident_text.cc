@@ -93,7 +93,8 @@ const std::map<std::string_view, std::vector<const char*>> kSentences = {
     {"gpu_fault", {"{field} of device {uuid}"}},
 };
 
-constexpr vocabulary::IncidentKindText kUnknownKind = {"", "unknown kind (reported by a newer release)", ""};
+constexpr vocabulary::IncidentKindText kUnknownKind = {"", vocabulary::Severity::kWarning,
+                                                       "unknown kind (reported by a newer release)", ""};
 
 constexpr size_t kEvidenceBytesMax = 300;
 constexpr size_t kListMax = 8;

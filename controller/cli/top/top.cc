@@ -91,7 +91,7 @@ size_t FindValues(const http::Client& client, const std::vector<std::string>& ki
 }
 
 // The cost is not a kind of sites: it appears only on request.
-void AskForKind(const http::Client& client, const TopKind& kind, TopAnswers* answers) {
+void FetchKind(const http::Client& client, const TopKind& kind, TopAnswers* answers) {
   std::vector<std::string> kinds = Kinds();
   if (kind.steps != 0 || kind.name == kCostKind) kinds.emplace_back(kCostKind);
   const auto found = std::find(kinds.begin(), kinds.end(), kind.name);
@@ -105,7 +105,7 @@ void AskForKind(const http::Client& client, const TopKind& kind, TopAnswers* ans
 }
 
 // Sends one request. No value: the job has ended.
-std::optional<TopAnswers> AskForTop(const control_socket::FoundJob& job, const TopKind& kind) {
+std::optional<TopAnswers> FetchTop(const control_socket::FoundJob& job, const TopKind& kind) {
   const http::Client client = control_socket::ClientOf(job);
   const Result<http::Reply> reply = client.Get("/v1/status", kTopAnswerTime);
   // A job whose socket file was removed creates it again.
@@ -122,7 +122,7 @@ std::optional<TopAnswers> AskForTop(const control_socket::FoundJob& job, const T
   }
   answers.status = status.value();
   answers.ranks = Get(client, "/v1/ranks").value_or(Json::object());
-  AskForKind(client, kind, &answers);
+  FetchKind(client, kind, &answers);
   return answers;
 }
 
@@ -195,7 +195,7 @@ void TopSource::Run() {
     }
     std::optional<TopAnswers> answers;
     try {
-      answers = AskForTop(job_, kind);
+      answers = FetchTop(job_, kind);
     } catch (const std::exception& error) {  // no memory for an answer
       answers = TopAnswers{
           .job = job_.name, .status = {}, .ranks = {}, .kind = kind.name, .latest = {}, .trouble = error.what()};
@@ -238,11 +238,11 @@ Json SnapshotJson(const TopAnswers& answers) {
 
 int PrintOnce(const TopArguments& arguments, const control_socket::FoundJob& job) {
   const auto end = steady_clock::now() + kFirstValues;
-  std::optional<TopAnswers> answers = AskForTop(job, {arguments.kind, 0});
+  std::optional<TopAnswers> answers = FetchTop(job, {arguments.kind, 0});
   while (answers && List(answers->latest, "values").empty() && Whole(answers->status, "plan_id") > 0 &&
          steady_clock::now() < end) {
     std::this_thread::sleep_for(kAskAgain);
-    answers = AskForTop(job, {arguments.kind, 0});
+    answers = FetchTop(job, {arguments.kind, 0});
   }
   if (!answers) return HasEnded(job.name, arguments.json);
   if (!answers->trouble.empty()) return NoJob(Status(StatusCode::kUnavailable, answers->trouble), arguments.json);

@@ -74,7 +74,6 @@ void ExceptionDetector::OnEvent(const RunState& run, const Line& line, double no
   finding.kind = first.kind;
   // A later exception of another kind is a new fault; lack of memory has other evidence, which joins it.
   if (!is_memory) finding.key = FingerprintOf(*exception) + (line.rank ? " of " + std::to_string(*line.rank) : "");
-  finding.severity = Severity::kCritical;
   if (line.rank) finding.ranks = {*line.rank};
   const RankState* rank = line.rank ? run.FindRank(*line.rank) : nullptr;
   finding.since_step = rank != nullptr && rank->step ? rank->step : run.step();

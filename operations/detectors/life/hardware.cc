@@ -67,7 +67,6 @@ void HostMemoryDetector::OnEvent(const RunState& run, const Line& line, double n
   if (is_first || more <= 0 || run.ended()) return TakeCgroup(*host);
   Finding finding;
   finding.kind = IncidentKind::kOutOfMemory;
-  finding.severity = Severity::kCritical;
   finding.since_step = run.step();
   const bool is_explained = gone_rank_ && now - gone_at_ < kGoneSeconds;
   if (is_explained)
@@ -216,7 +215,7 @@ Finding GpuDetector::Describe(const RunState& run, const GpuEvent& event, const 
   Finding finding;
   finding.kind = IncidentKind::kGpuFault;
   finding.key = name;
-  finding.severity = event.field == "temperature_celsius" ? Severity::kWarning : Severity::kCritical;
+  if (event.field == "temperature_celsius") finding.unusual_severity = Severity::kWarning;
   if (gpu.rank) finding.ranks = {*gpu.rank};
   const RankState* rank = gpu.rank ? run.FindRank(*gpu.rank) : nullptr;
   finding.since_step = rank != nullptr && rank->step ? rank->step : run.step();

@@ -58,7 +58,7 @@ void ProcessLostDetector::OnEvent(const RunState& run, const Line& line, double 
   } else if (const auto* exception = std::get_if<ExceptionEvent>(&event)) {
     if (!WordsOf(*exception).are_no_fault && failed_.size() < kFailedMax) failed_[line.rank.value_or(-1)] = now;
   } else if (const auto* signal = std::get_if<SignalEvent>(&event)) {
-    if (!line.rank && AsksToEnd(signal->number)) asked_all_at_ = now;
+    if (!line.rank && EndsProcess(signal->number)) asked_all_at_ = now;
     if (!IsCrash(signal->number) || !line.rank || run.ended()) return;
     const RankState* rank = run.FindRank(*line.rank);
     crashed_.push_back({*line.rank, now, rank == nullptr ? std::nullopt : rank->step, signal->number, false});
@@ -106,7 +106,7 @@ bool ProcessLostDetector::WereAsked(const RunState& run) const {
   if (asked_all_at_ && gone_.front().at - *asked_all_at_ < kSignalledEndSeconds) return true;
   return std::all_of(run.ranks().begin(), run.ranks().end(), [&](const auto& entry) {
     const RankState& rank = entry.second;
-    return rank.signal && AsksToEnd(*rank.signal) && gone_.front().at - rank.signal_at < kSignalledEndSeconds;
+    return rank.signal && EndsProcess(*rank.signal) && gone_.front().at - rank.signal_at < kSignalledEndSeconds;
   });
 }
 
@@ -136,7 +136,7 @@ void ProcessLostDetector::OnTick(const RunState& run, double now, Findings* find
   if (gone_.empty() && !has_crashed) return;
   if (!gone_.empty()) {
     const bool asked_some = std::any_of(gone_.begin(), gone_.end(),
-                                        [](const Gone& gone) { return gone.signal && AsksToEnd(*gone.signal); }) ||
+                                        [](const Gone& gone) { return gone.signal && EndsProcess(*gone.signal); }) ||
                             asked_all_at_;
     const bool awaits_sample = has_host_samples_ && !gone_.front().is_sampled;
     const double patience = asked_some || awaits_sample ? kPatienceLonger : kPatience;
@@ -176,7 +176,6 @@ std::vector<int64_t> ProcessLostDetector::RanksLost(const RunState& run) const {
 Finding ProcessLostDetector::Describe(const RunState& run, double now) const {
   Finding finding;
   finding.kind = IncidentKind::kProcessLost;
-  finding.severity = Severity::kCritical;
   finding.since_step = run.step();
   const std::vector<Gone>& first = crashed_.empty() ? gone_ : crashed_;
   finding.is_symptom = crashed_.empty() && HaveFailed(first, now);

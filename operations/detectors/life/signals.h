@@ -7,7 +7,7 @@
 namespace stepwatch::operations {
 
 // The signal requests the end of a process, which may save its state and then exits.
-inline bool AsksToEnd(int64_t number) {
+inline bool EndsProcess(int64_t number) {
   return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT || number == SIGUSR1 ||
          number == SIGUSR2 || number == SIGXCPU;
 }

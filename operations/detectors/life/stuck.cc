@@ -36,7 +36,7 @@ void StuckDetector::OnEvent(const RunState& run, const Line& line, double now, F
   const bool is_of_rank = gpu != nullptr && line.rank && run.FindRank(*line.rank) != nullptr;
   if (is_of_rank && gpu->field == "utilization") gpus_.Add(*line.rank, gpu->value, now);
   const auto* signal = std::get_if<SignalEvent>(&std::get<Event>(line.what));
-  if (signal != nullptr && AsksToEnd(signal->number)) signal_at_ = now;
+  if (signal != nullptr && EndsProcess(signal->number)) signal_at_ = now;
 }
 
 // A restarted run has shown how long it takes to begin; its first steps may compile again.
@@ -68,7 +68,8 @@ double StuckDetector::PhaseDeadline(const RunState& run, const Suspects& suspect
   });
   const bool have_fallen_silent =
       all_silent && std::all_of(run.ranks().begin(), run.ranks().end(), [&](const auto& rank) {
-        return rank.second.phase_beats >= kBeatsInPhase && now - rank.second.heard_at > settings_.silence_seconds_min;
+        return rank.second.phase_beats >= kBeatsInPhase &&
+               now - rank.second.reported_at > settings_.silence_seconds_min;
       });
   if ((suspects.is_odd && has_reported) || have_fallen_silent) return settings_.phase_seconds_min;
   const double longest = run.longest(phase);
@@ -179,7 +180,6 @@ void StuckDetector::WatchRanks(const RunState& run, double now, Findings* findin
 Finding StuckDetector::Describe(const RunState& run, const Suspects& suspects, double deadline, double now) const {
   Finding finding;
   finding.kind = IncidentKind::kStuck;
-  finding.severity = Severity::kCritical;
   finding.ranks = suspects.ranks;
   finding.since_step = run.step();
   finding.evidence.SetText("phase", NameOf(run.phase()));
@@ -190,7 +190,7 @@ Finding StuckDetector::Describe(const RunState& run, const Suspects& suspects, d
     if (culprit->step && !suspects.is_silent) finding.since_step = culprit->step;
     if (!culprit->module.empty()) finding.evidence.Set("module", culprit->module);
     if (culprit->process_state != 0) finding.evidence.Set("process_state", std::string(1, culprit->process_state));
-    finding.evidence.Set("silent_seconds", now - culprit->heard_at);
+    finding.evidence.Set("silent_seconds", now - culprit->reported_at);
     finding.evidence.Set("standstill_seconds", now - culprit->step_at);
   } else {
     finding.evidence.Set("standstill_seconds", now - run.progress_at());

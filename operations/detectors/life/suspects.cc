@@ -23,7 +23,7 @@ double BeatSecondsNow(const RunState& run) {
   if (run.ranks().empty()) return run.pace().beat_seconds;
   std::vector<double> gaps;
   gaps.reserve(run.ranks().size());
-  for (const auto& [number, rank] : run.ranks()) gaps.push_back(rank.heard_gap);
+  for (const auto& [number, rank] : run.ranks()) gaps.push_back(rank.report_gap);
   const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
   std::nth_element(gaps.begin(), middle, gaps.end());
   return std::max(run.pace().beat_seconds, *middle);
@@ -46,25 +46,25 @@ std::vector<int64_t> RanksFallenSilent(const RunState& run, double now) {
   const double soon = std::max(kBeatSecondsMissed, kBeatsSoon * beat + kSecondsLate);
   std::vector<int64_t> silent;
   bool is_one_late = false;
-  double last_heard = -RunState::kNever;  // of the silent ranks
+  double last_report = -RunState::kNever;  // of the silent ranks
   for (const auto& [number, rank] : run.ranks()) {
     const bool is_slow = rank.beat_seconds > 2 * beat;
-    const double silence = now - rank.heard_at;
+    const double silence = now - rank.reported_at;
     if (silence <= (is_slow ? kBeatsMissed * rank.beat_seconds : soon)) continue;
     is_one_late = is_one_late || is_slow || silence > late;
     silent.push_back(number);
-    last_heard = std::max(last_heard, rank.heard_at);
+    last_report = std::max(last_report, rank.reported_at);
   }
   if (!is_one_late) return {};
   const size_t others = run.ranks().size() - silent.size();
   if (silent.empty() || 2 * silent.size() > run.ranks().size()) return {};
-  const double turn = last_heard + kBeatsTurn * beat + 0.5 * kSecondsLate;
+  const double turn = last_report + kBeatsTurn * beat + 0.5 * kSecondsLate;
   size_t witnesses = 0;
   for (const auto& [number, rank] : run.ranks()) {
-    witnesses += rank.heard_at > turn ? 1 : 0;
+    witnesses += rank.reported_at > turn ? 1 : 0;
     // A peer that has ended a step since then is not held up: beats of the silent ranks come late. Its own beat may
     // report the last step a whole turn after that, and a rank may have stopped that long before it.
-    if (rank.heard_at > turn && rank.step_at > turn + beat) return {};
+    if (rank.reported_at > turn && rank.step_at > turn + beat) return {};
   }
   return 2 * witnesses >= others ? silent : std::vector<int64_t>();
 }
@@ -83,7 +83,7 @@ std::vector<int64_t> RanksNeverHeard(const RunState& run) {
 bool IsBehind(const RunState& run, const RankState& rank) {
   if (!rank.step) return true;
   if (!run.step() || *rank.step >= *run.step()) return false;
-  return rank.heard_at > run.progress_at() + kStepShare * run.pace().StepSeconds() || run.pace().AreTogether();
+  return rank.reported_at > run.progress_at() + kStepShare * run.pace().StepSeconds() || run.pace().AreTogether();
 }
 
 // The last position of each rank. Ranks elsewhere than most hold those up.
@@ -144,7 +144,7 @@ void NameByTrace(const RunState& run, const GpuUse& gpus, double now, Suspects* 
 
 bool IsSilent(const RunState& run, const RankState& rank, double now) {
   const double beat = std::max(run.pace().beat_seconds, rank.beat_seconds);
-  return now - rank.heard_at > std::max(kBeatSecondsMissed, kBeatsMissed * beat);
+  return now - rank.reported_at > std::max(kBeatSecondsMissed, kBeatsMissed * beat);
 }
 
 double LateSeconds(const RunState& run) {

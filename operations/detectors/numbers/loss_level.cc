@@ -267,7 +267,6 @@ void LossLevelDetector::RaiseDivergence(const StepRow& row, double lowest, doubl
   reported_samples_ = 0;
   Finding finding;
   finding.kind = IncidentKind::kDivergence;
-  finding.severity = Severity::kCritical;
   finding.since_step = LastStepBefore();
   finding.evidence.Set("step", row.step);
   finding.evidence.Set("loss", top);

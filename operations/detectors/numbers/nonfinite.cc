@@ -46,7 +46,7 @@ void NonfiniteDetector::Note(const BeatFacts& beat, int64_t step, double value, 
   is_noticed_ = true;
   first_step_ = step;
   noticed_at_ = beat.now;
-  heard_.clear();
+  reporting_.clear();
 }
 
 void NonfiniteDetector::TakeLoss(const BeatFacts& beat) {
@@ -98,7 +98,7 @@ void NonfiniteDetector::OnBeat(const RunState& run, const BeatFacts& beat, Findi
   TakeLoss(beat);
   TakeGrad(run, beat);
   if (!is_noticed_) return;
-  if (beat.step >= first_step_ && !beat.late) heard_.insert(beat.rank->rank);
+  if (beat.step >= first_step_ && !beat.late) reporting_.insert(beat.rank->rank);
   if (!is_raised_)
     Settle(run, beat.now, findings);
   else
@@ -110,9 +110,9 @@ void NonfiniteDetector::OnTick(const RunState& run, double now, Findings* findin
 }
 
 void NonfiniteDetector::Settle(const RunState& run, double now, Findings* findings) {
-  const bool all_heard = heard_.size() >= run.ranks().size();
+  const bool have_all_reported = reporting_.size() >= run.ranks().size();
   const double patience = kSettleSeconds + std::min(0.5 * run.pace().StepSeconds(), kSettleStepsSecondsMax);
-  if (!all_heard && now - noticed_at_ < patience) return;
+  if (!have_all_reported && now - noticed_at_ < patience) return;
   is_raised_ = true;
   good_samples_ = 0;
   bad_step_ = std::max(bad_step_, first_step_);
@@ -135,7 +135,6 @@ Finding NonfiniteDetector::Judge(const RunState& run) const {
   const size_t reporters = is_loss ? loss_ranks_.size() : grad_ranks_.size();
   Finding finding;
   finding.kind = is_loss ? IncidentKind::kLossNonfinite : IncidentKind::kGradNonfinite;
-  finding.severity = Severity::kCritical;
   if (culprits.size() < reporters || run.world() == 1) finding.ranks = RanksAt(culprits);
   finding.since_step =
       good_step ? good_step : (first_step_ > 0 ? std::optional<int64_t>(first_step_ - 1) : std::nullopt);

@@ -44,7 +44,7 @@ class NonfiniteDetector : public Detector {
   std::map<int64_t, Bad> bad_losses_;
   std::map<int64_t, Bad> bad_grads_;
   std::map<int64_t, RankScaler> scalers_;
-  std::set<int64_t> heard_;  // ranks with a later step, since the first bad one
+  std::set<int64_t> reporting_;  // ranks with a later step, since the first bad one
   double noticed_at_ = 0;
   int64_t first_step_ = 0;
   bool is_noticed_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -139,6 +140,18 @@ TEST_CASE("the documentation has a section on every kind of incident") {
   }
   for (const vocabulary::IncidentKindText& kind : vocabulary::kIncidentKindTexts)
     CHECK(Has(headings, "`" + std::string(kind.name) + "`"));
+}
+
+TEST_CASE("the documentation names the severity of every kind of incident") {
+  std::map<std::string, std::string> rows;  // by severity
+  std::istringstream page(testing::Contents(STEPWATCH_SOURCE_DIR "/docs/operate/incidents.md"));
+  for (std::string line; std::getline(page, line);)
+    for (const char* severity : {"critical", "warning"})
+      if (Has(line, "| `" + std::string(severity) + "` |")) rows[severity] += line;
+  for (const vocabulary::IncidentKindText& kind : vocabulary::kIncidentKindTexts) {
+    const std::string severity(operations::NameOf(kind.severity));
+    CHECK(Has(rows[severity], "`" + std::string(kind.name) + "`"));
+  }
 }
 
 TEST_CASE("evidence is told in sentences, times and shares with their units") {

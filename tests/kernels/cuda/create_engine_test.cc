@@ -10,7 +10,7 @@ namespace stepwatch::kernels::cuda::test {
 namespace {
 
 TEST_CASE("without a CUDA engine or device there is a clear sentence, otherwise an engine") {
-  const CudaReport report = AskCuda();
+  const CudaReport report = DetectCuda();
   CHECK((std::strstr(report.code, "sm_") != nullptr) == report.built);
   const auto engine = CreateCudaEngine({});
   if (report.devices > 0) {
@@ -25,9 +25,9 @@ TEST_CASE("without a CUDA engine or device there is a clear sentence, otherwise 
 }
 
 TEST_CASE("who merely asks hears of the devices that the process has used, or why of none") {
-  const CudaReport before = AskCudaInUse();
-  const CudaReport asked = AskCuda();
-  const CudaReport after = AskCudaInUse();
+  const CudaReport before = DetectCudaInUse();
+  const CudaReport asked = DetectCuda();
+  const CudaReport after = DetectCudaInUse();
   CHECK(before.built == asked.built);
   CHECK((before.devices == 0) == (before.reason.find("CUDA") != std::string::npos));
   CHECK(after.devices == asked.devices);

@@ -1,6 +1,5 @@
 #include "operations/intake/take_beats.h"
 
-#include "operations/intake/target.h"
 #include "tests/catch.h"
 
 namespace stepwatch::operations {
@@ -47,17 +46,6 @@ TEST_CASE("times come over to this clock") {
     CHECK(taken.lines[0].t == Approx(98));
     CHECK(taken.lines[1].t == Approx(100));
   }
-}
-
-TEST_CASE("a target is read with its escapes") {
-  const Target target = ParseTarget("/v1/runs/a%2Fb%20c/series/x?state=all&run=%41%4&limit");
-  CHECK(target.parts == std::vector<std::string>{"v1", "runs", "a/b c", "series", "x"});
-  CHECK(target.query.at("state") == "all");
-  CHECK(target.query.at("run") == "A%4");
-  CHECK(target.query.at("limit").empty());
-  CHECK(ParseTarget("//%").parts == std::vector<std::string>{"%"});
-  CHECK(ParseTarget("/%4").parts == std::vector<std::string>{"%4"});
-  CHECK(ParseTarget("/%41").parts == std::vector<std::string>{"A"});
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ CudaReport ReportOf(int devices) {
 
 }  // namespace
 
-CudaReport AskCuda() {
+CudaReport DetectCuda() {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess) {
     (void)cudaGetLastError();
@@ -24,7 +24,7 @@ CudaReport AskCuda() {
   return ReportOf(devices);
 }
 
-CudaReport AskCudaInUse() {
+CudaReport DetectCudaInUse() {
   const std::optional<int> devices = cuda::DevicesInUse();
   if (!devices)
     return {

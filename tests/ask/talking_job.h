@@ -9,12 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "controller/agree/questions.h"
+#include "controller/ask/questions.h"
 #include "tests/agree/jumping_clock.h"
 #include "tests/catch.h"
 
-namespace stepwatch::agree {
+namespace stepwatch::ask {
 
+using agree::JumpingClock;
+using agree::ListenedValues;
 using std::chrono::milliseconds;
 
 class TalkingJob {
@@ -91,7 +93,7 @@ class TalkingJob {
     for (const auto& rank : ranks) {
       if (!rank->questions || rank->questions->is_leader() || !rank->receives) continue;
       clock_.After(milliseconds(1), [this, &rank = *rank] {
-        if (rank.receives) rank.questions->Asked(session, asked_);
+        if (rank.receives) rank.questions->OnAnnounced(session, asked_);
       });
     }
   }
@@ -179,4 +181,4 @@ class TalkingJob {
   int processes_ = 0;
 };
 
-}  // namespace stepwatch::agree
+}  // namespace stepwatch::ask

@@ -12,7 +12,7 @@
 //   b/0      (of the prefix) the leader's bell               a rank; removed by the leader
 //
 // No store traffic while no question is open, with one exception: a leader whose store does not listen polls for
-// requests four times a second. Other ranks learn of a question as they learn of a proposal (coordinator.h).
+// requests four times a second. Other ranks learn of a question as they learn of a proposal (agree/coordinator.h).
 #pragma once
 
 #include <chrono>
@@ -26,12 +26,15 @@
 #include <utility>
 #include <vector>
 
-#include "controller/agree/question_messages.h"
 #include "controller/agree/store_client.h"
+#include "controller/ask/messages.h"
 #include "stepwatch/status.h"
 #include "stepwatch/store.h"
 
-namespace stepwatch::agree {
+namespace stepwatch::ask {
+
+using agree::StoreClient;
+using agree::Time;
 
 inline constexpr const char* kOver = "over";  // replaces a value that is no longer needed
 inline constexpr const char* kRung = "rung";  // the value of a bell
@@ -102,22 +105,22 @@ class Questions : public std::enable_shared_from_this<Questions> {
   // nevertheless. An urgent request overtakes all waiting ones.
   void Forward(const std::string& text, std::chrono::milliseconds time, OnReplied then, bool is_urgent = false);
   // Other ranks: `number` is the count of questions by the leader that this rank follows.
-  void Asked(const Incarnation& session, int64_t number);
+  void OnAnnounced(const Incarnation& session, int64_t number);
   // Performs the work that is due.
   void Advance();
 
  private:
-  struct Asking {
+  struct OpenQuestion {
     int64_t number = 0;  // 0: waiting
     std::string text;
     std::chrono::milliseconds time{0};
     Time begun, deadline;
     bool is_published = false;
     std::vector<RankAnswer> answers;  // by rank
-    std::vector<bool> is_heard;
+    std::vector<bool> has_answered;
     std::vector<OnAnswers> thens;
   };
-  struct Forwarding {
+  struct OpenRequest {
     int64_t serial = 0;  // 0: waiting
     std::string text;
     std::string message;  // includes the serial
@@ -128,7 +131,7 @@ class Questions : public std::enable_shared_from_this<Questions> {
     OnReplied then;
   };
   // The newest request that a rank has forwarded.
-  struct Heard {
+  struct NewestRequest {
     Incarnation incarnation;
     int64_t serial = 0;
   };
@@ -138,12 +141,12 @@ class Questions : public std::enable_shared_from_this<Questions> {
   std::string Key(const char* kind, int64_t number) const { return Key(kind) + "/" + std::to_string(number); }
   std::string BellKey() const { return settings_.prefix + "/b/0"; }
 
-  void AdvanceAsking();
-  void Begin(Asking* asking);
-  void Publish(const Asking& asking);
-  void ReadAnswers(const Asking& asking);
+  void AdvanceQuestions();
+  void Begin(OpenQuestion* question);
+  void Publish(const OpenQuestion& question);
+  void ReadAnswers(const OpenQuestion& question);
   void OnAnswer(int64_t number, int rank, const std::string& text_untrusted);
-  void FinishAsking();
+  void FinishQuestion();
   std::string AnswerHere(const std::string& question_untrusted);
   // Ok: this rank has joined the job.
   Status Present() const;
@@ -155,14 +158,14 @@ class Questions : public std::enable_shared_from_this<Questions> {
 
   void AdvanceAnswering();
   void OnQuestion(const std::string& text_untrusted);
-  void AdvanceForwarding();
-  void Post(Forwarding* forwarding);
+  void AdvanceForwards();
+  void Post(OpenRequest* request);
   void OnPosted(int64_t serial, int64_t slot, const std::string& message, const std::string& standing);
   void OnReply(int64_t serial, const std::string& text_untrusted);
-  void EndForwarding(const Result<std::string>& reply);
+  void EndForward(const Result<std::string>& reply);
 
-  void Later(const std::string& key, const std::string& value);
-  void AdvanceChores();
+  void WriteLater(const std::string& key, const std::string& value);
+  void AdvanceCleanup();
   std::optional<std::chrono::milliseconds> Pause() const;
   std::chrono::milliseconds BusyPoll(Time begun, size_t requests) const;
 
@@ -175,26 +178,26 @@ class Questions : public std::enable_shared_from_this<Questions> {
   bool has_started_ = false;
 
   // Leader.
-  std::deque<Asking> questions_;  // the first one is in progress
+  std::deque<OpenQuestion> questions_;  // the first one is in progress
   int64_t numbers_ = 0;
   bool holds_question_ = false;  // the store has the text of a question, open or over
   int64_t next_slot_ = 1;
   size_t performing_ = 0;
-  std::vector<Heard> heard_;             // by rank
-  std::map<int, ForwardReply> replies_;  // by rank, to be written
+  std::vector<NewestRequest> newest_requests_;  // by rank
+  std::map<int, ForwardReply> replies_;         // by rank, to be written
 
   // Other ranks.
-  int64_t asked_ = 0, answered_ = 0;
+  int64_t announced_ = 0, answered_ = 0;    // numbers of questions
   std::optional<AnswerToQuestion> answer_;  // to be written
-  std::deque<Forwarding> forwards_;         // the first one is in progress
+  std::deque<OpenRequest> forwards_;        // the first one is in progress
   int64_t serials_ = 0;
   int64_t free_slot_ = 1;
 
   // Keys to clear, without a caller that waits.
-  std::deque<std::pair<std::string, std::string>> chores_;
+  std::deque<std::pair<std::string, std::string>> cleanups_;
   StoreClient::Request write_question_, read_request_, listen_, read_question_, write_answer_, post_, find_slot_, ring_,
-      read_reply_, chore_;
+      read_reply_, cleanup_;
   std::vector<StoreClient::Request> read_answers_, write_replies_;  // by rank
 };
 
-}  // namespace stepwatch::agree
+}  // namespace stepwatch::ask

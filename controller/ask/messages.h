@@ -13,22 +13,24 @@
 
 #include "controller/agree/messages.h"
 
-namespace stepwatch::agree {
+namespace stepwatch::ask {
 
-inline constexpr int kSpeechVersion = 1;
+using agree::Incarnation;
+
+inline constexpr int kMessageVersion = 1;
 // Size of one text: a config of 1 MiB with its fields. A store accepts values of 2 MiB.
 inline constexpr size_t kQuestionBytesMax = (size_t{1} << 20) + (size_t{64} << 10);
 inline constexpr size_t kAnswerBytesMax = size_t{16} << 10;  // one for each rank
 inline constexpr size_t kReplyBytesMax = (size_t{3} << 20) / 2;
 
 struct Question {
-  int version = kSpeechVersion;
+  int version = kMessageVersion;
   int64_t number = 0;  // from 1, assigned by the leader
   std::string text;
 };
 
 struct AnswerToQuestion {
-  int version = kSpeechVersion;
+  int version = kMessageVersion;
   int64_t number = 0;
   std::string text;
 };
@@ -43,13 +45,13 @@ struct ForwardId {
 };
 
 struct ForwardedRequest {
-  int version = kSpeechVersion;
+  int version = kMessageVersion;
   ForwardId id;
   std::string text;
 };
 
 struct ForwardReply {
-  int version = kSpeechVersion;
+  int version = kMessageVersion;
   ForwardId id;
   std::string text;
 };
@@ -66,4 +68,4 @@ std::optional<ForwardReply> ReplyFrom(std::string_view text_untrusted);
 // "rank 3 runs another release of Stepwatch ...": a sentence without its full stop.
 std::string IncompatibleText(int rank, int version);
 
-}  // namespace stepwatch::agree
+}  // namespace stepwatch::ask

@@ -1,11 +1,13 @@
-#include "controller/agree/question_messages.h"
+#include "controller/ask/messages.h"
 
 #include <utility>
 
 #include "controller/agree/head_reader.h"
 
-namespace stepwatch::agree {
+namespace stepwatch::ask {
 namespace {
+
+using agree::HeadReader;
 
 constexpr int kVersionMax = 1000000;
 
@@ -31,13 +33,13 @@ ForwardId IdFrom(HeadReader* reader) {
   id.rank = reader->Number<int>();
   id.incarnation = reader->Word();
   id.serial = reader->Number<int64_t>();
-  reader->Need(id.rank >= 0 && IsHex(id.incarnation) && id.serial > 0);
+  reader->Need(id.rank >= 0 && agree::IsHex(id.incarnation) && id.serial > 0);
   return id;
 }
 
 // The rest of a message, which has a format of its own in each version.
 std::string TextFrom(HeadReader* reader, int version, size_t bytes_max) {
-  if (version != kSpeechVersion) return "";
+  if (version != kMessageVersion) return "";
   std::string text = reader->Rest();
   reader->Need(text.size() <= bytes_max);
   return text;
@@ -106,7 +108,7 @@ std::optional<ForwardReply> ReplyFrom(std::string_view text_untrusted) {
 std::string IncompatibleText(int rank, int version) {
   return "rank " + std::to_string(rank) + " runs another release of Stepwatch: it uses version " +
          std::to_string(version) + " of the messages between ranks, this rank version " +
-         std::to_string(kSpeechVersion) + "; all ranks of a job must run the same release";
+         std::to_string(kMessageVersion) + "; all ranks of a job must run the same release";
 }
 
-}  // namespace stepwatch::agree
+}  // namespace stepwatch::ask
