@@ -104,15 +104,6 @@ def test_a_killed_run_leaves_whole_alarms_and_readable_scalars(tmp_path: Path, m
     assert len(events) > 1
 
 
-def test_the_format_api_leaves_no_trace_and_raises_alarms(tmp_path: Path) -> None:
-    rules = [{"rule_name": "AnomalyNan", "args": {"threshold": 0}}]
-    run = rehearse(tmp_path / "run", format="api", alert={"rules": rules})
-    assert not run.out.exists()
-    (drained,) = run.events("drained")
-    assert drained["ledger"]["written"] == drained["ledger"]["produced"] > 0
-    assert {alarm["step"] for alarm in run.events("alarm")} == {1, 2, 3}
-
-
 def test_alarms_of_csv_are_those_of_its_numbers(tmp_path: Path) -> None:
     threshold = 0.004
     rules = [{"rule_name": "AnomalyTurbulence", "args": {"threshold": threshold}}, {"rule_name": "AnomalyNan"}]

@@ -39,15 +39,15 @@ needs_daemon = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not 
 
 
 class Nobody:
-    """An audience that is told for nothing."""
+    """An audience that ignores every call."""
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *told: None
+        return lambda *arguments: None
 
 
 @dataclasses.dataclass
 class Played:
-    """What became of the faults, all that was opened, and what the culprit has logged."""
+    """The outcomes of the faults, all opened incidents, and the log of the culprit."""
 
     outcomes: dict[str, Outcome]
     incidents: list[Incident]
@@ -97,7 +97,7 @@ class TestStory:
     def test_every_fault_is_noticed_as_what_it_is_and_nothing_else_opens(self, played: Played) -> None:
         assert complaints(list(played.outcomes.values()), played.incidents) == []
 
-    def test_a_nan_is_told_with_its_rank_and_its_step(self, played: Played) -> None:
+    def test_a_nan_is_reported_with_its_rank_and_its_step(self, played: Played) -> None:
         _, incident = played.of(NAN)
         first = re.search(r"step (\d+): the first bad batch", played.log)
         assert first is not None, played.log
@@ -108,7 +108,7 @@ class TestStory:
         assert evidence["resolved_by"] == "recovery"
 
     @pytest.mark.long
-    def test_a_stopped_rank_is_told_by_the_state_of_its_process_and_with_its_stack(self, played: Played) -> None:
+    def test_a_stopped_rank_is_reported_by_the_state_of_its_process_and_with_its_stack(self, played: Played) -> None:
         outcome, incident = played.of(STOPPED)
         evidence = incident["evidence"]
         assert incident["since_step"] >= outcome.at_step
@@ -145,7 +145,7 @@ def an_outcome(fault: Fault, **changes: Any) -> Outcome:
     return Outcome(fault, 7, 1.0, incident, incident, resolved_after=1.0)
 
 
-def test_the_demo_complains_of_what_is_missed_misnamed_unresolved_or_unexplained() -> None:
+def test_the_demo_complains_of_a_missed_misnamed_unresolved_or_unexplained_incident() -> None:
     right = an_outcome(STOPPED)
     assert complaints([right], [right.opened or {}]) == []
     assert "not noticed" in complaints([Outcome(NAN, 7)], [])[0]

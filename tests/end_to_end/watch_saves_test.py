@@ -55,7 +55,7 @@ def swap_link(link: pathlib.Path, target: str):
 
 
 class Story:
-    """What a story gets: an empty directory and a way to start watching in it."""
+    """An empty directory for a story, and a way to start watching in it."""
 
     def __init__(self, directory: pathlib.Path, poll_only: bool):
         self.directory = directory
