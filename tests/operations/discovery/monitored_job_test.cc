@@ -1,6 +1,5 @@
 // With the real monitor in a process of its own, its control socket and its pulse.
 #include <signal.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
@@ -20,7 +19,7 @@ using namespace std::chrono_literals;
 using testing::Child;
 
 struct JobWatch {
-  explicit JobWatch(const std::string& directory, const std::vector<KnownProcess>& known = {}) {
+  explicit JobWatch(const std::string& directory) {
     DiscoveryOptions options;
     options.directories = {directory};
     options.host = "h1";
@@ -29,7 +28,6 @@ struct JobWatch {
     dependencies.open_pulse = OpenSocketPulse;
     discovery = std::make_unique<Discovery>(
         loop, options, [this](const Line& line) { lines.push_back(line); }, std::move(dependencies));
-    discovery->Remember(known);
     discovery->Start();
   }
   std::vector<Line> Of(const std::string& kind) const {
@@ -106,57 +104,6 @@ TEST_CASE("a run that ends is reported as ended before its process is gone") {
   const std::vector<Line> beats = watch.Of("beat");
   CHECK(std::get<Beat>(beats.back().what).step == 9);
   CHECK(KindOf(watch.lines.back()) == "process_gone");
-}
-
-std::vector<KnownProcess> KnownAfter(JobWatch* watch, const std::string& kind) {
-  REQUIRE(watch->Sees(kind));
-  REQUIRE(testing::Eventually([&] {
-    watch->loop.run_for(5ms);
-    const std::vector<KnownProcess> known = watch->discovery->Processes();
-    return !known.empty() && known[0].own.pid > 0;
-  }));
-  return watch->discovery->Processes();
-}
-
-TEST_CASE("a run that ended unseen is reported as ended at the next look") {
-  const testing::ControlSockets sockets;
-  const int ends = ::eventfd(0, EFD_CLOEXEC);
-  Child child([&] {
-    testing::Job job(testing::ConfigText(testing::Off()));
-    job.Start();
-    job.TrainStep();
-    uint64_t count = 0;
-    (void)!::read(ends, &count, sizeof count);
-    job.Close();
-  });
-  std::vector<KnownProcess> known;
-  {
-    JobWatch watch(sockets.runtime);
-    known = KnownAfter(&watch, "start");
-  }
-  (void)!::eventfd_write(ends, 1);
-  child.Reap();
-  JobWatch watch(sockets.runtime, known);
-  REQUIRE(watch.Sees("process_gone"));
-  REQUIRE(watch.Of("end").size() == 1);
-  CHECK(std::get<EndEvent>(std::get<Event>(watch.Of("end")[0].what)).reason == EndReason::kOk);
-  CHECK(KindOf(watch.lines.back()) == "process_gone");
-  ::close(ends);
-}
-
-TEST_CASE("a run that was killed unseen has no end") {
-  const testing::ControlSockets sockets;
-  Child child(Training(0));
-  std::vector<KnownProcess> known;
-  {
-    JobWatch watch(sockets.runtime);
-    known = KnownAfter(&watch, "start");
-  }
-  child.Send(SIGKILL);
-  child.Reap();
-  JobWatch watch(sockets.runtime, known);
-  REQUIRE(watch.Sees("process_gone"));
-  CHECK(watch.Of("end").empty());
 }
 
 }  // namespace

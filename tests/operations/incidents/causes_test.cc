@@ -51,8 +51,7 @@ TEST_CASE("a symptom that outlives its cause keeps the incident open") {
     if (step >= 121 && rank == 2) beat->loss = kLostLoss;
   };
   const std::vector<Incident> changes = Replay(script.Train(250).lines);
-  REQUIRE(OpenedIn(changes).size() == 1);
-  CHECK_FALSE(IsResolved(changes, changes.front().id));
+  CHECK_FALSE(IsResolved(changes, RequireOne(changes).id));
 }
 
 TEST_CASE("one rank that becomes slow long after the whole run has is a straggler of its own") {
@@ -124,10 +123,7 @@ TEST_CASE("steps that sparse beats report after a failure were finished before i
   script.Event(ExceptionEvent{"torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 1.00 GiB", ""}, 3);
   for (const int64_t rank : {3, 0, 1, 2}) {
     script.t += 1;
-    Beat beat;
-    beat.step = 40;
-    beat.phase = RunPhase::kTrain;
-    script.lines.push_back(BeatLine(script.t, rank, beat));
+    script.lines.push_back(BeatLine(script.t, rank, StepBeat(40)));
     if (rank != 3) script.Event(ExceptionEvent{"RuntimeError", "Connection reset by peer", ""}, rank);
   }
   script.t += 5;
@@ -156,8 +152,7 @@ TEST_CASE("an exception that is caught and comes back each second is one inciden
   for (int i = 0; i < 20; ++i)
     script.Event(ExceptionEvent{"OSError", "no sample " + std::to_string(i), ""}, 1).Train(2);
   const std::vector<Incident> changes = Replay(script.Train(60).lines);
-  REQUIRE(OpenedIn(changes).size() == 1);
-  CHECK(IsResolved(changes, changes.front().id));
+  CHECK(IsResolved(changes, RequireOne(changes).id));
 }
 
 TEST_CASE("the same fault of all GPUs of a host is one incident with all their ranks, one much later another") {
@@ -199,17 +194,14 @@ TEST_CASE("a beat of before a restart that comes after it does not keep an incid
     if (step > 80 && step <= 100) beat->loss = std::numeric_limits<double>::quiet_NaN();
   };
   script.Train(100).Event(RestartEvent{2, "host"});
-  Beat late;
-  late.step = 100;
-  late.phase = RunPhase::kTrain;
+  Beat late = StepBeat(100);
   late.loss = std::numeric_limits<double>::quiet_NaN();
   script.lines.push_back(BeatLine(script.t + 0.1, 1, late));
   script.step = 60;
   script.t += 10;
   script.change = [](int64_t, int64_t, Beat*) {};
   const std::vector<Incident> changes = Replay(script.Train(60).lines);
-  REQUIRE(OpenedIn(changes).size() == 1);
-  CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
+  CHECK(IsResolved(changes, RequireOne(changes).id));
 }
 
 TEST_CASE("a rank that loads its checkpoint after a restart does not train yet") {
@@ -234,8 +226,7 @@ TEST_CASE("a run that goes back to an earlier step without a word of it is over 
   script.step = 60;
   script.change = [](int64_t, int64_t, Beat*) {};
   const std::vector<Incident> changes = Replay(script.Train(100).lines);
-  REQUIRE(OpenedIn(changes).size() == 1);
-  CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
+  CHECK(IsResolved(changes, RequireOne(changes).id));
 }
 
 TEST_CASE("an exception that speaks of peers is the cause of its own process's end, and of the run's") {
@@ -245,38 +236,27 @@ TEST_CASE("an exception that speaks of peers is the cause of its own process's e
     if (goes) script.Event(ProcessGoneEvent{}, 2);
     script.Event(EndEvent{EndReason::kError});
     for (int64_t rank = 0; rank < 4; ++rank) script.Event(ProcessGoneEvent{}, rank);
-    const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 30));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].kind == IncidentKind::kException);
-    CHECK(opened[0].ranks == std::vector<int64_t>{2});
+    RequireOne(Replay(script.lines, 30), IncidentKind::kException, {2});
   }
 }
 
 TEST_CASE("a process that goes is the cause of an exception about peers") {
   Script script;
   script.Train(60).Event(ExceptionEvent{"RuntimeError", "NCCL error: remote process exited", ""}, 2);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kProcessLost);
-  CHECK(opened[0].ranks == std::vector<int64_t>{1});
+  RequireOne(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30), IncidentKind::kProcessLost, {1});
 }
 
 TEST_CASE("a loader that has died is the cause of its peers' exceptions, which may come sooner") {
   Script script;
   script.Train(60).Event(ExceptionEvent{"RuntimeError", "Connection closed by peer", ""}, 0);
   script.Event(ExceptionEvent{"RuntimeError", "DataLoader worker (pid 4711) exited unexpectedly", ""}, 3);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Event(EndEvent{EndReason::kError}).lines, 30));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kException);
-  CHECK(opened[0].ranks == std::vector<int64_t>{3});
+  RequireOne(Replay(script.Event(EndEvent{EndReason::kError}).lines, 30), IncidentKind::kException, {3});
 }
 
 TEST_CASE("a kill for want of memory is the cause of an end that follows at once") {
   Script script;
   script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 1.0, 1.0}).Event(EndEvent{EndReason::kError});
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kOutOfMemory);
+  RequireOne(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30), IncidentKind::kOutOfMemory);
 }
 
 }  // namespace
