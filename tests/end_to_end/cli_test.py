@@ -11,8 +11,6 @@ import pytest
 from command_line import stepwatch
 from rehearse_process import BINARY, Rehearsal
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
 
 @pytest.fixture
 def good(tmp_path: Path) -> Path:

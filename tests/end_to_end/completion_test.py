@@ -13,8 +13,6 @@ import pytest
 from command_line import stepwatch
 from rehearse_process import BINARY, open_job
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
 
 def needs(tool: str) -> None:
     """Skip the test without a tool; bash and groff must be there where every tool must."""

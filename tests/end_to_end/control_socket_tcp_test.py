@@ -26,8 +26,6 @@ prometheus = pytest.importorskip("prometheus_client.parser")
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
 API = ROOT / "schemas/control_api.json"
 TOKEN = described_api.TOKEN
 CONFIG = '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "ops": ["norm", "nans"]}'
@@ -75,17 +73,6 @@ def steered_job(tmp_path: Path) -> Iterator[TcpJob]:
     """For tests that may do anything to it."""
     with open_tcp(tmp_path) as opened:
         yield opened
-
-
-def test_the_token_is_required_and_a_web_page_is_not_served(job: TcpJob) -> None:
-    status, headers, text = job.ask("/v1/status")
-    assert status == 200 and json.loads(text)["tcp_address"] == job.address
-    for wrong in ("Bearer " + TOKEN[:-1], "Bearer " + TOKEN + "0", "Basic " + TOKEN, ""):
-        status, headers, text = job.ask("/v1/status", Authorization=wrong)
-        assert status == 401 and headers["WWW-Authenticate"].startswith('Bearer realm="stepwatch"')
-        assert "token" in json.loads(text)["error"]["message"]
-    assert job.ask("/v1/status", Origin="http://evil.example")[0] == 403
-    assert job.ask("/v1/status", Host="evil.example")[0] == 403
 
 
 def test_the_token_is_nowhere_to_be_seen(job: TcpJob) -> None:
@@ -187,12 +174,6 @@ def test_prometheus_takes_every_sample_of_the_openmetrics_page(job: TcpJob, tmp_
     assert len(taken) == sum(not line.startswith("#") for line in page.splitlines())
     sampled.write_text(page.replace("# EOF\n", ""))
     assert promtool("tsdb", "create-blocks-from", "openmetrics", sampled, tmp_path / "less").returncode != 0
-
-
-def test_prometheus_itself_gets_openmetrics(job: TcpJob) -> None:
-    accept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
-    accept += "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
-    assert job.ask("/metrics", Accept=accept)[2].endswith("\n# EOF\n")
 
 
 # --- other users ---

@@ -15,8 +15,6 @@ from command_line import answer, check, stepwatch
 from control_socket_client import ask, socket_of
 from rehearse_process import BINARY, Rehearsal, open_job, save
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
 OFF = '{"dynamic_on": false}'
 ON = '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "ops": ["norm", "max"]}'
 

@@ -15,10 +15,7 @@ import pytest
 from command_line import answer, check, stepwatch
 from rehearse_process import BINARY, Rehearsal, open_job
 
-pytestmark = [
-    pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built"),
-    pytest.mark.usefixtures("runtime"),
-]
+pytestmark = pytest.mark.usefixtures("runtime")
 
 OFF = '{"dynamic_on": false, "collect_times": 3, "wg_distribution": true, "ops": ["norm"]} // by hand\n'
 ON = OFF.replace("false", "true")

@@ -15,8 +15,6 @@ import pytest
 from command_line import stepwatch
 from rehearse_process import BINARY
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
 OFF = (
     '\ufeff{\r\n  // by night\r\n  "dynamic_on" : false, /* the word */\r\n  "wg_distribution": true\r\n}\r\n'.encode()
 )

@@ -1,4 +1,4 @@
-"""The benchmark of edits runs and prints the figures that others read. Nothing is timed here."""
+"""The benchmark of edits runs and prints the figures that others read. No test measures time."""
 
 from __future__ import annotations
 

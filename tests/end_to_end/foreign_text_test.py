@@ -21,10 +21,7 @@ import pytest
 from command_line import stepwatch
 from rehearse_process import BINARY
 
-pytestmark = [
-    pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built"),
-    pytest.mark.usefixtures("private_runtime"),
-]
+pytestmark = pytest.mark.usefixtures("private_runtime")
 
 # A title, a colour, eight-bit control, a mark of direction, a second line.
 HOSTILE = "x\x1b]0;owned\x07\x1b[31m\x9b2J\u202e\r\nfake line\x7f"

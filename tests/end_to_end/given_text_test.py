@@ -17,8 +17,6 @@ import pytest
 from command_line import answer, stepwatch
 from rehearse_process import BINARY, open_job
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
 OFF = '{"dynamic_on": false, "wg_distribution": true}\n'
 ON = OFF.replace("false", "true")
 TOO_LONG = "{" + " " * (1 << 20)  # a config has at most 1 MiB

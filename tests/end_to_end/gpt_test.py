@@ -12,6 +12,7 @@ import pandas
 import pytest
 
 from build_tree import BUILD
+from rehearse_process import save
 
 GPT = Path(os.environ.get("STEPWATCH_GPT", BUILD / "bin/gpt"))
 
@@ -40,13 +41,6 @@ HEADERS = {
     "exp_avg": WITHOUT_MICRO_STEP,
     "exp_avg_sq": WITHOUT_MICRO_STEP,
 }
-
-
-def save(config: Path, text: str) -> None:
-    """Save as careful editors do."""
-    temporary = config.with_name("config.json.new")
-    temporary.write_text(text)
-    temporary.replace(config)
 
 
 class Job:

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import stepwatch
-from rehearse_process import BINARY, Rehearsal, save
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from rehearse_process import Rehearsal, save
 
 FIRST = '{"dynamic_on": true, "wg_distribution": true, "collect_times": 2} // the first\n'
 SECOND = '{"dynamic_on": true, "param_distribution": true, "collect_times": 3} // the second\n'

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from command_line import stepwatch
-from rehearse_process import BINARY, Rehearsal, save
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from rehearse_process import Rehearsal, save
 
 ENDLESS = '{"dynamic_on": true, "wg_distribution": true, "collect_times": 1000000}\n'
 SHORT = '{"dynamic_on": true, "wg_distribution": true, "collect_times": 2}\n'

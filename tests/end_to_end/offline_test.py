@@ -18,8 +18,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from command_line import stepwatch
 from rehearse_process import BINARY, Rehearsal
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
 RUN = "Dec03_21-34-40-rank0-aaaaaaaa"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import python_programs
-from stepwatchd_process import DAEMON
+from build_tree import STEPWATCHD
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 pytest.importorskip("torch")
@@ -35,7 +35,7 @@ DETECTORS = {"pace": {"block_seconds": 1}}
 STEPS_BEFORE_LEAK = 260
 PATIENCE = Patience(*[DEADLINE_SECONDS] * len(dataclasses.fields(Patience)))
 
-needs_daemon = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+needs_daemon = pytest.mark.skipif(not STEPWATCHD.exists(), reason=f"{STEPWATCHD} is not built")
 
 
 class Nobody:
@@ -79,7 +79,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     faults = [early_leak if fault is LEAK else fault for fault in story]
     with contextlib.ExitStack() as stack:
         runtime = stack.enter_context(runtime_directory(output))
-        stepwatchd = stack.enter_context(Stepwatchd(DAEMON, output, runtime, DETECTORS))
+        stepwatchd = stack.enter_context(Stepwatchd(STEPWATCHD, output, runtime, DETECTORS))
         wait_for(stepwatchd.answers, DEADLINE_SECONDS)
         watcher = Watcher(stepwatchd)
         job = stack.enter_context(StartedJob(output, runtime))
@@ -169,7 +169,7 @@ def processes_of(output: Path) -> list[str]:
 @needs_daemon
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     output = tmp_path / "demo"
-    command = [sys.executable, "-m", "operations_demo", "--program", str(DAEMON), "--output", str(output)]
+    command = [sys.executable, "-m", "operations_demo", "--program", str(STEPWATCHD), "--output", str(output)]
     path = os.pathsep.join(filter(None, [str(TOOLS), os.environ.get("PYTHONPATH", "")]))
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None

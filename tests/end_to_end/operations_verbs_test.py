@@ -15,9 +15,7 @@ import pytest
 
 import command_line
 from rehearse_process import BINARY, Rehearsal, open_job, save
-from stepwatchd_process import DAEMON, DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, event, start
-
-pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+from stepwatchd_process import DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, event, start
 
 NO_STEPWATCHD = 8
 

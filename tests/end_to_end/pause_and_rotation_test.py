@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import answer, check, stepwatch
-from rehearse_process import BINARY, Rehearsal, open_job, save
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from rehearse_process import Rehearsal, open_job, save
 
 ON = '{"dynamic_on": true, "collect_times": 1000000, "step_count_per_record": 1000000, "wg_distribution": true}'
 

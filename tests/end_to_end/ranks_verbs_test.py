@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from command_line import answer, check, stepwatch
-from rehearse_process import BINARY, Rehearsal
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from rehearse_process import Rehearsal
 
 WORLD = 3
 OFF = '{"dynamic_on": false}'

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from build_tree import STEPWATCH
+from build_tree import STEPWATCH, skip_without
 
+skip_without(STEPWATCH)
 BINARY = STEPWATCH
 
 

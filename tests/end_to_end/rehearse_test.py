@@ -13,11 +13,7 @@ import random
 import signal
 from pathlib import Path
 
-import pytest
-
-from rehearse_process import BINARY, Rehearsal, save
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from rehearse_process import Rehearsal, save
 
 FOREVER = "1000000"
 

@@ -11,9 +11,7 @@ import pandas
 import pytest
 
 from command_line import stepwatch
-from rehearse_process import BINARY, Rehearsal
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from rehearse_process import Rehearsal
 
 CONFIG = r"""{
   "wg_distribution": true, "start_step": 2, "step_interval": 2, "collect_times": 6, "ops": ["norm"],
@@ -97,15 +95,6 @@ def test_plan_lists_sites_rows_and_bytes_of_each_group(run: Rehearsal) -> None:
     text = stepwatch("plan", run.config, "--sites", manifest).stdout
     assert 'sites[0]    "layers.[01]": 4 sites, 4 rows, 0.0 MB in one of 3 collected steps; max, norm' in text
     assert 'sites[1]    "layers.2": not collected' in text
-
-
-def test_a_plan_without_groups_does_not_mention_them(run: Rehearsal, tmp_path: Path) -> None:
-    (manifest,) = run.out.glob("*/manifest.json")
-    plain = tmp_path / "plain.json"
-    plain.write_text('{"wg_distribution": true}')
-    plan = json.loads(stepwatch("plan", plain, "--sites", manifest, "--json").stdout)
-    assert "groups" not in plan and "mean_rows_per_step" not in plan
-    assert "mean" not in stepwatch("plan", plain, "--sites", manifest).stdout
 
 
 def test_a_group_that_matches_nothing_is_reported_with_a_suggestion(tmp_path: Path) -> None:

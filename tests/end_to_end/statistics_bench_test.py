@@ -1,4 +1,4 @@
-"""The benchmark of the statistics runs and writes the figures that others read from its file. Nothing is timed here."""
+"""The benchmark of the statistics runs and writes the figures that others read from its file. No test measures time."""
 
 from __future__ import annotations
 

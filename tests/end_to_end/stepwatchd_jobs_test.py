@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 
 import python_programs
-from stepwatchd_process import DAEMON, Stepwatchd, own_jobs
+from stepwatchd_process import Stepwatchd, own_jobs
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
-
 JOB = Path(__file__).with_name("stepwatchd_job.py")
 MANY = 100_000
 Start = Callable[..., python_programs.Program]

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from stepwatchd_process import DAEMON, DEADLINE_SECONDS, NO_JOBS, Stepwatchd, UnixConnection, beat, start
-
-pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+from control_socket_client import UnixConnection
+from stepwatchd_process import DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, start
 
 # Ids without a user, so that no test grants a right to a real one.
 READERS, READER, STRANGER = 54321, 54322, 54323

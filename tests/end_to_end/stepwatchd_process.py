@@ -7,7 +7,6 @@ import http.client
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import time
@@ -16,8 +15,10 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from build_tree import STEPWATCHD
+import control_socket_client
+from build_tree import STEPWATCHD, skip_without
 
+skip_without(STEPWATCHD)
 DAEMON = STEPWATCHD
 DEADLINE_SECONDS = 60
 NO_JOBS = {"discovery": {"enabled": False}}
@@ -42,20 +43,6 @@ def beat(step: int, loss: float | str = 2.0, run: str = "r1", rank: int = 0, **m
     """Return the line of a beat of now."""
     numbers = {"step": step, "phase": "train", "loss": loss, "grad_norm": 1.0, "step_seconds": 0.1, **members}
     return {"t": time.time(), "run": run, "rank": rank, "beat": numbers}
-
-
-class UnixConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=DEADLINE_SECONDS)
-        self.path = str(path)
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(DEADLINE_SECONDS)
-        self.sock.connect(self.path)
 
 
 class Stepwatchd:
@@ -122,15 +109,9 @@ class Stepwatchd:
             time.sleep(0.05)
         return found
 
-    def ask(self, method: str, target: str, body: str | None = None) -> tuple[int, dict[str, str], str]:
+    def ask(self, method: str, target: str, body: str | None = None) -> tuple[int, http.client.HTTPMessage, str]:
         """Send one request, and return status, headers and body of the response."""
-        connection = UnixConnection(self.socket)
-        try:
-            connection.request(method, target, body)
-            answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read().decode()
-        finally:
-            connection.close()
+        return control_socket_client.ask(self.socket, method, target, body)
 
     def get(self, target: str) -> dict[str, Any]:
         """Return the JSON response to a GET request."""

@@ -19,9 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwatchd_process import DAEMON, NO_JOBS, Stepwatchd, beat, event, start
-
-pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+from stepwatchd_process import NO_JOBS, Stepwatchd, beat, event, start
 
 PAGE = 4096
 ENDINGS = ("", "-wal", "-shm")

@@ -20,9 +20,7 @@ from typing import Any
 
 import pytest
 
-from stepwatchd_process import DAEMON, DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, event, start
-
-pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+from stepwatchd_process import DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, event, start
 
 FAKE_JOB = Path(__file__).with_name("fake_job.py")
 # Ids without a user, so that no test grants a right to a real one.

@@ -21,8 +21,6 @@ import pytest
 from command_line import stepwatch
 from rehearse_process import BINARY, Rehearsal, open_job
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
 ON = (
     '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "param_distribution": true,'
     ' "ops": ["norm", "max", "min", "mean"]}'
@@ -111,23 +109,6 @@ def column(text: str, name: str) -> list[float]:
     place = heading.split().index(name)
     rows = lines[lines.index(heading) + 1 : -1]
     return [float(row.split()[place]) for row in rows if row]
-
-
-def test_the_screen_at_80x24(job: Rehearsal) -> None:
-    terminal = Terminal()
-    text = terminal.until(has_values)
-    lines = text.splitlines()
-    assert lines[0].startswith("stepwatch top  ") and f"{job.process.pid}-1, rank 0 of 1" in lines[0]
-    assert lines[1].startswith("COLLECTING, plan 1: ")
-    assert lines[3].startswith("grad_unreduced: ")
-    assert lines[4].split() == ["SITE", "STEP", "norm", "max", "min", "mean"]
-    assert lines[-1].startswith("q quit")
-    assert len(lines) == 24
-    first = terminal.screen.buffer[4][0]
-    assert first.data == "S" and first.bold
-    terminal.type("q")
-    assert terminal.end() == 0 and terminal.is_given_back()
-    terminal.close()
 
 
 def test_keys_sort_filter_scroll_and_change_the_kind(job: Rehearsal) -> None:
