@@ -24,14 +24,6 @@ TEST_CASE("there are many words for no memory, and some that only sound like it"
   CHECK_FALSE(AreOfMemory("ValueError", "meeting room 4 not found"));
 }
 
-TEST_CASE("a kill for want of memory names the rank whose loader it hit, not a peer that fails first") {
-  Script script;
-  script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 1.0, 1.0});
-  script.Event(ExceptionEvent{"RuntimeError", "Connection closed by peer [10.0.0.7]:34817", ""}, 2);
-  script.Event(ExceptionEvent{"RuntimeError", "DataLoader worker (pid 4711) is killed by signal: Killed.", ""}, 3);
-  RequireOne(Replay(script.lines, 30), IncidentKind::kOutOfMemory, {3});
-}
-
 TEST_CASE("an exception after minutes of training is another fault than the one before") {
   Script script;
   for (int i = 0; i < 2; ++i) script.Train(200).Event(ExceptionEvent{"ValueError", "bad sample 17", ""}, 1);

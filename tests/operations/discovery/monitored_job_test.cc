@@ -2,15 +2,13 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
 #include <thread>
 
-#include "operations/discovery/discovery.h"
 #include "operations/discovery/pulse_source.h"
 #include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 #include "tests/operations/child.h"
+#include "tests/operations/discovery/watch.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -18,34 +16,18 @@ namespace {
 using namespace std::chrono_literals;
 using testing::Child;
 
-struct JobWatch {
-  explicit JobWatch(const std::string& directory) {
-    DiscoveryOptions options;
-    options.directories = {directory};
-    options.host = "h1";
-    options.collects_stacks = false;
-    Discovery::Dependencies dependencies;
-    dependencies.open_pulse = OpenSocketPulse;
-    discovery = std::make_unique<Discovery>(
-        loop, options, [this](const Line& line) { lines.push_back(line); }, std::move(dependencies));
-    discovery->Start();
-  }
-  std::vector<Line> Of(const std::string& kind) const {
-    std::vector<Line> found;
-    std::copy_if(lines.begin(), lines.end(), std::back_inserter(found),
-                 [&](const Line& line) { return KindOf(line) == kind; });
-    return found;
-  }
-  bool Sees(const std::string& kind) {
-    const auto deadline = std::chrono::steady_clock::now() + 30s;
-    while (Of(kind).empty() && std::chrono::steady_clock::now() < deadline) loop.run_for(5ms);
-    return !Of(kind).empty();
-  }
+DiscoveryOptions WithoutStacks() {
+  DiscoveryOptions settings;
+  settings.collects_stacks = false;
+  return settings;
+}
 
-  boost::asio::io_context loop;
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard{loop.get_executor()};
-  std::vector<Line> lines;
-  std::unique_ptr<Discovery> discovery;
+struct JobWatch : testing::Watch {
+  explicit JobWatch(const std::string& directory)
+      : Watch(directory, {.open_pulse = OpenSocketPulse}, WithoutStacks()) {}
+  bool Sees(const std::string& kind) {
+    return Until([&] { return !Of(kind).empty(); });
+  }
 };
 
 // Trains until it is killed, or makes so many steps and closes.
@@ -74,10 +56,7 @@ TEST_CASE("a monitored process is found, reported step by step, stopped and kill
     return std::any_of(beats.begin(), beats.end(),
                        [](const Line& line) { return std::get<Beat>(line.what).loss == 2.5; });
   };
-  CHECK(testing::Eventually([&] {
-    watch.loop.run_for(5ms);
-    return has_loss();
-  }));
+  CHECK(watch.Until(has_loss));
   child.Send(SIGSTOP);
   REQUIRE(watch.Sees("process_state"));
   child.Send(SIGKILL);

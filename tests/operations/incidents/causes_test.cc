@@ -1,6 +1,7 @@
 // One cause and its symptoms, and causes that follow one another.
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -229,34 +230,63 @@ TEST_CASE("a run that goes back to an earlier step without a word of it is over 
   CHECK(IsResolved(changes, RequireOne(changes).id));
 }
 
-TEST_CASE("an exception that speaks of peers is the cause of its own process's end, and of the run's") {
-  for (const bool goes : {false, true}) {
-    Script script;
-    script.Train(60).Event(ExceptionEvent{"RuntimeError", "NCCL error: remote process exited", ""}, 2);
-    if (goes) script.Event(ProcessGoneEvent{}, 2);
+TEST_CASE("the cause of a failure is named, whichever of its lines comes first") {
+  struct Failure {
+    const char* name;
+    std::function<void(Script&)> add_lines;
+    IncidentKind kind;
+    std::vector<int64_t> ranks;
+  };
+  const ExceptionEvent about_peers{"RuntimeError", "NCCL error: remote process exited", ""};
+  const ExceptionEvent bad_sample{"ValueError", "bad sample 17", "stack"};
+  const auto worker = [](const char* end) {
+    return ExceptionEvent{"RuntimeError", std::string("DataLoader worker (pid 4711) ") + end, ""};
+  };
+  const HostEvent kill{"", 1.0, 1.0};
+  const auto end = [](Script& script) {
     script.Event(EndEvent{EndReason::kError});
     for (int64_t rank = 0; rank < 4; ++rank) script.Event(ProcessGoneEvent{}, rank);
-    RequireOne(Replay(script.lines, 30), IncidentKind::kException, {2});
+  };
+  const EndEvent error{EndReason::kError};
+  const Failure failures[] = {
+      {"an exception about peers, then the end of the run",
+       [&](Script& script) { end(script.Event(about_peers, 2)); },
+       IncidentKind::kException,
+       {2}},
+      {"an exception about peers, then the end of its process and of the run",
+       [&](Script& script) { end(script.Event(about_peers, 2).Event(ProcessGoneEvent{}, 2)); },
+       IncidentKind::kException,
+       {2}},
+      {"exceptions of two ranks",
+       [&](Script& script) { end(script.Event(bad_sample, 3).Event(bad_sample, 0)); },
+       IncidentKind::kException,
+       {3}},
+      {"an exception about peers, then the end of another process",
+       [&](Script& script) { script.Event(about_peers, 2).Event(ProcessGoneEvent{}, 1); },
+       IncidentKind::kProcessLost,
+       {1}},
+      {"an exception about peers, then a dead loader",
+       [&](Script& script) { script.Event(about_peers, 0).Event(worker("exited unexpectedly"), 3).Event(error); },
+       IncidentKind::kException,
+       {3}},
+      {"a kill for want of memory, an exception about peers, then the loader that it hit",
+       [&](Script& script) {
+         script.Event(kill).Event(about_peers, 2).Event(worker("is killed by signal: Killed."), 3);
+       },
+       IncidentKind::kOutOfMemory,
+       {3}},
+      {"a kill for want of memory, the end of the run, then of a process",
+       [&](Script& script) { script.Event(kill).Event(error).Event(ProcessGoneEvent{}, 1); },
+       IncidentKind::kOutOfMemory,
+       {}},
+  };
+  for (const Failure& failure : failures) {
+    INFO(failure.name);
+    Script script;
+    script.Event(HostEvent{"", 0.0, 1.0}).Train(60);
+    failure.add_lines(script);
+    RequireOne(Replay(script.lines, 600), failure.kind, failure.ranks);
   }
-}
-
-TEST_CASE("a process that goes is the cause of an exception about peers") {
-  Script script;
-  script.Train(60).Event(ExceptionEvent{"RuntimeError", "NCCL error: remote process exited", ""}, 2);
-  RequireOne(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30), IncidentKind::kProcessLost, {1});
-}
-
-TEST_CASE("a loader that has died is the cause of its peers' exceptions, which may come sooner") {
-  Script script;
-  script.Train(60).Event(ExceptionEvent{"RuntimeError", "Connection closed by peer", ""}, 0);
-  script.Event(ExceptionEvent{"RuntimeError", "DataLoader worker (pid 4711) exited unexpectedly", ""}, 3);
-  RequireOne(Replay(script.Event(EndEvent{EndReason::kError}).lines, 30), IncidentKind::kException, {3});
-}
-
-TEST_CASE("a kill for want of memory is the cause of an end that follows at once") {
-  Script script;
-  script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 1.0, 1.0}).Event(EndEvent{EndReason::kError});
-  RequireOne(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30), IncidentKind::kOutOfMemory);
 }
 
 }  // namespace

@@ -54,9 +54,9 @@ TEST_CASE("a loss that jumps is a spike, one that climbs a divergence, and noise
   Script jumps;
   jumps.change = [](int64_t step, int64_t, Beat* beat) { *beat->loss *= step >= 100 && step < 110 ? 3 : 1; };
   const std::vector<Incident> changes = Replay(jumps.Train(200).lines);
-  RequireOne(changes, IncidentKind::kLossSpike);
-  CHECK(RequireOne(changes).since_step == 99);
-  CHECK(IsResolved(changes, RequireOne(changes).id));
+  const Incident spike = RequireOne(changes, IncidentKind::kLossSpike);
+  CHECK(spike.since_step == 99);
+  CHECK(IsResolved(changes, spike.id));
 
   Script climbs;
   climbs.change = [](int64_t step, int64_t, Beat* beat) {
@@ -118,14 +118,6 @@ TEST_CASE("a rank that was gone before its peers report that all is well is stil
   CHECK(OpenedIn(Replay(asked.lines, 300)).empty());
 }
 
-TEST_CASE("an exception is the cause of the processes that go and of the end in error, and names the first rank") {
-  Script script;
-  script.Train(100).Event(ExceptionEvent{"ValueError", "bad sample 17", "stack"}, 3);
-  script.Event(ExceptionEvent{"ValueError", "bad sample 18", "stack"}, 0).Event(EndEvent{EndReason::kError});
-  for (int64_t rank = 0; rank < 4; ++rank) script.Event(ProcessGoneEvent{}, rank);
-  RequireOne(Replay(script.lines, 600), IncidentKind::kException, {3});
-}
-
 TEST_CASE("an end by signal alone is no incident, an end in error without an exception is a lost process") {
   Script signal;
   signal.Train(50).Event(SignalEvent{15}, 0).Event(EndEvent{EndReason::kSignal});
@@ -174,9 +166,9 @@ TEST_CASE("a checkpoint is overdue by the run's own interval, and the next one e
   CHECK(OpenedIn(Replay(script.lines)).empty());
   script.Train(80).Event(CheckpointEvent{script.step});
   const std::vector<Incident> changes = Replay(script.lines);
-  RequireOne(changes, IncidentKind::kCheckpointOverdue);
-  CHECK(RequireOne(changes).since_step == 200);
-  CHECK(IsResolved(changes, RequireOne(changes).id));
+  const Incident overdue = RequireOne(changes, IncidentKind::kCheckpointOverdue);
+  CHECK(overdue.since_step == 200);
+  CHECK(IsResolved(changes, overdue.id));
 }
 
 TEST_CASE("a clock that is set forward or back passes no time") {

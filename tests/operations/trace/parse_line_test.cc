@@ -88,7 +88,7 @@ TEST_CASE("an invalid line is rejected with the reason") {
   CHECK(ParseLine(std::string(kLineBytesMax + 1, ' ')).status().code() == StatusCode::kExhausted);
 }
 
-TEST_CASE("a number of a beat that is none is absent, and the beat counts all the same") {
+TEST_CASE("a malformed number of a beat is absent, and the beat still counts") {
   const auto beat = [](const std::string& members) {
     const Result<Line> line = ParseLine(R"({"t":1,"run":"r","rank":0,"beat":{"step":3,)" + members + "}}");
     REQUIRE(line.ok());
