@@ -21,7 +21,7 @@ TEST_CASE("what is no number of bytes is not guessed at") {
     CHECK_FALSE(ParseByteCount(text).has_value());
 }
 
-TEST_CASE("a number of bytes is told in the unit that fits") {
+TEST_CASE("a number of bytes is printed in the unit that fits") {
   CHECK(ByteCountText(0) == "0 B");
   CHECK(ByteCountText(1023) == "1023 B");
   CHECK(ByteCountText(4096) == "4.0 KiB");

@@ -1,4 +1,4 @@
-// Nothing is written outside of the root, by whatever path or link, with openat2 and without.
+// No path or link leads a write out of the root, with openat2 and without.
 #include "src/base/confined_files.h"
 
 #include <fcntl.h>
@@ -81,7 +81,7 @@ class Confined {
   std::unique_ptr<ConfinedFiles> files_;
 };
 
-// 0: openat2 works. Otherwise what a kernel without it, a container's filter, or an odd kernel says.
+// 0: openat2 works. Otherwise the errno of a kernel without it, of a container's filter, or of an odd kernel.
 int OpenAt2Fault() {
   return GENERATE(0, ENOSYS, EPERM, EINVAL);
 }

@@ -34,7 +34,7 @@ TEST_CASE("a reader that has the old file open keeps reading the old bytes") {
   CHECK(ReadAll(open.value().get(), 100).value() == "old");
 }
 
-TEST_CASE("ReplaceFile says what failed and cleans up") {
+TEST_CASE("ReplaceFile names the failed file and cleans up") {
   const TemporaryDirectory directory;
   CHECK(ReplaceFile(directory / "missing/x", "a").code() == StatusCode::kNotFound);
   REQUIRE(MakeDirectories(directory / "occupied").ok());
@@ -73,7 +73,7 @@ TEST_CASE("writing to a full device is a Status") {
   CHECK(WriteAll(full.value().get(), "a").code() == StatusCode::kExhausted);
 }
 
-TEST_CASE("system errors get the code that tells callers what to do") {
+TEST_CASE("system errors get the code by which callers decide") {
   CHECK(ErrnoStatus("cannot open", "/x", ENOENT).code() == StatusCode::kNotFound);
   CHECK(ErrnoStatus("cannot open", "/x", ENOSPC).code() == StatusCode::kExhausted);
   CHECK(ErrnoStatus("cannot open", "/x", EACCES).code() == StatusCode::kUnavailable);

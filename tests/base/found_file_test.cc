@@ -1,4 +1,4 @@
-// What may lie where a file of ours is looked for, and what it costs to look.
+// Objects in the place of a file of ours, and the cost of a look at them.
 #include "src/base/found_file.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ TEST_CASE("a found file is read if it is a regular one, and ours where that is a
   CHECK(ReadFound(directory / "none", 4, ::geteuid()).status().code() == StatusCode::kNotFound);
 }
 
-TEST_CASE("a link is followed for those who read anybody's files") {
+TEST_CASE("a link is followed for readers of anybody's files") {
   const TemporaryDirectory directory;
   WriteInPlace(directory / "file", "text");
   std::filesystem::create_symlink("file", directory / "link");
@@ -91,7 +91,7 @@ TEST_CASE("what is no file is refused without waiting for anybody, whosever file
   CHECK(OpenFound(path, O_WRONLY | O_APPEND | O_CREAT, ::geteuid()).status().code() == StatusCode::kInvalid);
 }
 
-TEST_CASE("a file is made where there is none, and what takes its place meanwhile is refused") {
+TEST_CASE("a missing file is made, and another that takes its place meanwhile is refused") {
   const TemporaryDirectory directory;
   REQUIRE(OpenFound(directory / "new", O_WRONLY | O_CREAT, ::geteuid(), FileSystem::Real(), 0600).ok());
   CHECK(std::filesystem::exists(directory / "new"));
@@ -138,7 +138,7 @@ TEST_CASE("lines come one after the other, whatever their lengths and wherever b
           {"first", false, false}, {"", false, false}, {"", true, false}, {fits, false, false}, {"last", false, true}});
 }
 
-TEST_CASE("a stream over a found file ends with it, and says what could not be read") {
+TEST_CASE("a stream over a found file ends with it, and reports a read that failed") {
   const TemporaryDirectory directory;
   const std::string text(150'000, 'z');
   WriteInPlace(directory / "file", text);

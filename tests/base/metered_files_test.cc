@@ -22,11 +22,11 @@ struct Metered {
       : meter(bytes_max), rows(&meter, true, FileSystem::Real()), notes(&meter, false, FileSystem::Real()) {
     meter.OnLevel([this] {
       levels.push_back(meter.level());
-      return can_be_told;
+      return can_be_reported;
     });
   }
 
-  bool can_be_told = true;
+  bool can_be_reported = true;
   std::vector<DiskMeter::Level> levels;
   DiskMeter meter;
   MeteredFiles rows;
@@ -89,14 +89,14 @@ TEST_CASE("rows beyond the limit fail as on a full disk and notes are still writ
   CHECK(metered.meter.used() == 104);
 }
 
-TEST_CASE("each level is told once, and again if nobody could be told") {
+TEST_CASE("each level is reported once, and again if the report failed") {
   Metered metered(1000);
   const std::string path = metered.directory / "a";
   REQUIRE(AppendTo(path, std::string(890, 'x'), metered.rows).ok());
   CHECK(metered.levels.empty());
-  metered.can_be_told = false;
+  metered.can_be_reported = false;
   REQUIRE(AppendTo(path, std::string(10, 'x'), metered.rows).ok());
-  metered.can_be_told = true;
+  metered.can_be_reported = true;
   REQUIRE(AppendTo(path, std::string(10, 'x'), metered.rows).ok());
   REQUIRE(AppendTo(path, std::string(10, 'x'), metered.rows).ok());
   CHECK(metered.levels == std::vector{DiskMeter::Level::kNear, DiskMeter::Level::kNear});

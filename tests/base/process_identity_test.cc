@@ -9,7 +9,7 @@
 namespace stepwatch::base {
 namespace {
 
-TEST_CASE("this process runs, and is told from another one with its number") {
+TEST_CASE("this process runs, and is distinguished from another one with its number") {
   ProcessIdentity own = ThisProcess();
   CHECK(own.pid == ::getpid());
   CHECK_FALSE(own.host.empty());

@@ -23,7 +23,7 @@ SealedMemory Made() {
   return std::move(made).value();
 }
 
-TEST_CASE("what the maker writes into sealed memory, whoever has its descriptor reads") {
+TEST_CASE("each holder of its descriptor reads what the maker writes into sealed memory") {
   const SealedMemory memory = Made();
   const Result<Mapping> seen = MapSealed(memory.fd.get(), kBytes, kBytes);
   REQUIRE(seen.status().ToString() == "ok");
@@ -77,7 +77,7 @@ TEST_CASE("a descriptor that is not sealed, or of another size, is not mapped") 
   CHECK_FALSE(MapSealed(-1, 0, kBytes).ok());
 }
 
-TEST_CASE("without a descriptor left there is no sealed memory, and the error says so") {
+TEST_CASE("without a descriptor left sealed memory is an error with the reason") {
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   rlimit none = before;

@@ -29,7 +29,7 @@ TEST_CASE("a hostile word costs nothing and has no neighbour") {
   CHECK(NearestWord("a", {std::string_view("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")}) == "");
 }
 
-// The distance as its definition says it: every way of spelling `a` as `b`, tried from the front.
+// The distance by its definition: every way of spelling `a` as `b`, tried from the front.
 size_t DistanceByDefinition(std::string_view a, std::string_view b) {
   if (a.empty() || b.empty()) return a.size() + b.size();
   size_t least = DistanceByDefinition(a.substr(1), b.substr(1)) + (a[0] == b[0] ? 0 : 1);

@@ -62,7 +62,7 @@ TEST_CASE("a child makes descriptors of its own, which its own children do not h
         }) == 0);
 }
 
-TEST_CASE("a descriptor that cannot be made says why, and one too many is refused") {
+TEST_CASE("a descriptor that cannot be made is an error with the reason, and one too many is refused") {
   const UnforkedFd none = UnforkedFd::Make([] { return ::open("/nowhere/at/all", O_RDONLY); });
   CHECK_FALSE(none.valid());
   CHECK(errno == ENOENT);

@@ -52,10 +52,6 @@ TEST_CASE("the ranks of one run are one job, and the lowest of them stands for i
   CHECK(ChooseJob({job[0], kJobs[2]}, "", "/").status().code() == StatusCode::kInvalid);
 }
 
-TEST_CASE("the only job need not be named") {
-  CHECK(ChooseJob({kJobs[2]}, "", "/").value().name == "7-1");
-}
-
 control_socket::FoundJob JobOf(const std::string& name, const std::string& config, int rank = 0, bool dynamic = true) {
   return {name, "/run/" + name + ".sock", 0,
           Json({{"config_path", config}, {"dynamic", dynamic}, {"rank", rank}, {"run_id", name}}).dump(), ""};

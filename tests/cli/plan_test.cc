@@ -69,7 +69,7 @@ TEST_CASE("a cost that is not known is left out, and long lists are cut") {
   CHECK(Has(PreviewText("7-1", PlanPreviewJson(preview)), "~ ops  same entries, different order\n"));
 }
 
-TEST_CASE("a stop, a static job and a job with nothing to do are told apart") {
+TEST_CASE("a stop, a static job and a job with nothing to do have texts of their own") {
   PlanPreview preview = Differing();
   preview.effect = PlanPreview::Effect::kStops;
   preview.proposed = {};

@@ -44,7 +44,7 @@ TEST_CASE("an answer about ranks of any shape is shown as far as it goes, and ca
   CHECK(Has(RanksText(many), "and 993 more ranks\n"));
 }
 
-TEST_CASE("a dry run is told with its reasons") {
+TEST_CASE("a dry run is shown with its reasons") {
   const Json trials = Json::parse(R"({"sha256": "abcdefabcdefabcdef", "accepted": 2, "world_size": 3, "error": null,
     "alone": null, "reasons": [{"rank": 1, "reason": "no module is called \"x\""}]})");
   CHECK(DryRunText(trials) ==

@@ -33,7 +33,7 @@ TEST_CASE("a change has been applied when rows of its first step are written, no
   CHECK(wait.facts() == Json({{"applied_step", 41}}));
 }
 
-TEST_CASE("the first step is told, also when the status is ahead of the events") {
+TEST_CASE("the first step is known, also when the status is ahead of the events") {
   EditWait wait(Goal::kApplied, kArmed);
   (void)wait.OnStatus(InForce(3, 3));
   CHECK_FALSE(wait.end());
@@ -43,7 +43,7 @@ TEST_CASE("the first step is told, also when the status is ahead of the events")
   CHECK(wait.facts() == Json({{"applied_step", 41}}));
 }
 
-TEST_CASE("what began before the verb, or was told to nobody, is not waited for") {
+TEST_CASE("a beginning before the verb, or in a gap of the events, is not waited for") {
   EditWait running(Goal::kApplied, {{"sha256", "aa"}, {"taken", "running"}, {"plan_id", 3}});
   (void)running.OnStatus(InForce(3, 3));
   CHECK(running.end() == End::kReached);
@@ -60,7 +60,7 @@ TEST_CASE("a window that is over when it is first asked about has been applied a
   CHECK(wait.end() == End::kReached);
 }
 
-TEST_CASE("who waits for the end hears of the rows and goes on") {
+TEST_CASE("a wait for the end reports the rows and goes on") {
   EditWait wait(Goal::kDrained, kArmed);
   (void)wait.OnStatus(InForce(3, 3));
   CHECK_FALSE(wait.end());
@@ -142,17 +142,17 @@ TEST_CASE("a stop is over when the plan is drained, or nothing runs") {
 
 TEST_CASE("a plan is stopped when it is out of force, before its rows are written") {
   const Json stopping = {{"sha256", "aa"}, {"taken", "stopping"}, {"plan_id", 3}};
-  EditWait told(Goal::kStopped, stopping, Verb::kStop);
-  (void)told.OnStatus({{"state", "COLLECTING"}});
-  (void)told.OnEvent("finished", {{"plan", 2}});
-  (void)told.OnStatus({{"state", "COLLECTING"}});
-  CHECK_FALSE(told.end());
-  (void)told.OnEvent("finished", {{"plan", 3}});
-  (void)told.OnStatus({{"state", "ARMED"}});  // a newer edit was saved since
-  CHECK(told.end() == End::kReached);
-  EditWait seen(Goal::kStopped, stopping, Verb::kStop);
-  (void)seen.OnStatus({{"state", "DRAINING"}});
-  CHECK(seen.end() == End::kReached);
+  EditWait by_event(Goal::kStopped, stopping, Verb::kStop);
+  (void)by_event.OnStatus({{"state", "COLLECTING"}});
+  (void)by_event.OnEvent("finished", {{"plan", 2}});
+  (void)by_event.OnStatus({{"state", "COLLECTING"}});
+  CHECK_FALSE(by_event.end());
+  (void)by_event.OnEvent("finished", {{"plan", 3}});
+  (void)by_event.OnStatus({{"state", "ARMED"}});  // a newer edit was saved since
+  CHECK(by_event.end() == End::kReached);
+  EditWait by_status(Goal::kStopped, stopping, Verb::kStop);
+  (void)by_status.OnStatus({{"state", "DRAINING"}});
+  CHECK(by_status.end() == End::kReached);
   EditWait gone(Goal::kStopped, stopping, Verb::kStop);
   (void)gone.OnEvent("finished", {{"plan", 3}});
   gone.OnGone();
@@ -174,7 +174,7 @@ TEST_CASE("a stop on which the ranks have not agreed yet is waited for until the
   }
 }
 
-TEST_CASE("answers of a release that says something else harm nobody") {
+TEST_CASE("answers of another release do no harm") {
   EditWait wait(Goal::kDrained, Json::object());
   (void)wait.OnEvent("drained", {{"plan", "three"}, {"ledger", 7}});
   (void)wait.OnStatus({{"plan", 3}, {"armed", nullptr}, {"file_sha256", 4}});

@@ -11,7 +11,7 @@ TEST_CASE("an id becomes one piece of a URL") {
   CHECK(UrlPiece("a/b?c=d&e f%\xc3\xa9..") == "a%2Fb%3Fc%3Dd%26e%20f%25%C3%A9%2E%2E");
 }
 
-TEST_CASE("stepwatchd is looked for where the sockets of jobs lie, and the refusal says where and how to start one") {
+TEST_CASE("stepwatchd is looked for beside the sockets of jobs, and the error shows where and how to start one") {
   const testing::TemporaryDirectory directory;
   const testing::Variable named("STEPWATCH_RUNTIME_DIR", directory.path());
   CHECK(StepwatchdSockets(7) == std::vector<std::string>{directory.path() + "/stepwatchd.sock",
@@ -26,14 +26,8 @@ TEST_CASE("stepwatchd is looked for where the sockets of jobs lie, and the refus
 
 const std::vector<KnownId> kKnown = {{"1a2b", "stuck in r1"}, {"1a2c", "loss_spike in r2"}, {"9", ""}, {"95", ""}};
 
-TEST_CASE("the beginning that one id has means that id") {
-  CHECK(ResolveId("1a2b", kKnown, "incident").value() == "1a2b");
-  CHECK(ResolveId("1a2c", kKnown, "incident").value() == "1a2c");
-  CHECK(ResolveId("95", kKnown, "incident").value() == "95");
-}
-
-TEST_CASE("an id that others begin with means itself") {
-  CHECK(ResolveId("9", kKnown, "incident").value() == "9");
+TEST_CASE("the beginning that one id has means that id, and an id that others begin with means itself") {
+  for (const char* id : {"1a2b", "1a2c", "95", "9"}) CHECK(ResolveId(id, kKnown, "incident").value() == id);
 }
 
 TEST_CASE("a beginning that several ids have is refused with all of them") {

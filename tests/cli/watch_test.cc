@@ -53,7 +53,7 @@ TEST_CASE("good bytes are accepted, bad ones refused with their place") {
   CHECK_FALSE(bad.error.empty());
 }
 
-TEST_CASE("what is tolerated in accepted bytes is told with key and place") {
+TEST_CASE("a warning about accepted bytes has key and place") {
   WatchEvents events;
   const WatchEvent soon =
       events.OnChange(Bytes("{\"dynamic_on\": true,\n \"start_step\": \"soon\", \"step_intervall\": 2}"));

@@ -18,7 +18,7 @@ Json Line(const char* outcome, const char* time, int64_t plan_id, int64_t step) 
   return {{"version", 1}, {"time", time}, {"outcome", outcome}, {"plan_id", plan_id}, {"step", step}};
 }
 
-TEST_CASE("the edits before it went wrong are told, the last ones first, with who made them") {
+TEST_CASE("the edits before it went wrong are listed, the last ones first, with their authors") {
   Json first = Line("applied", "2025-12-31T23:00:00Z", 1, 5);
   first["owner_uid"] = 1000;
   Json second = Line("applied", "2025-12-31T23:59:00Z", 2, 97);
@@ -42,7 +42,7 @@ TEST_CASE("an edit may have begun with the last good step, or after it") {
         "plan 2 stopped 1 m 00 s before detection");
 }
 
-TEST_CASE("the keys in which the configs differ are told with both values") {
+TEST_CASE("the keys in which the configs differ are shown with both values") {
   Json line = Line("applied", "2025-12-31T23:59:00Z", 2, 100);
   line["old_sha256"] = "old";
   line["sha256"] = "new";
@@ -56,7 +56,7 @@ TEST_CASE("the keys in which the configs differ are told with both values") {
   CHECK(EditLines({line}, {100, kNoticed}, broken).front() == "plan 2 began at step 100, the last good step");
 }
 
-TEST_CASE("a jump of the learning rate near the last good step is told, its schedule is not") {
+TEST_CASE("a jump of the learning rate near the last good step is shown, its schedule is not") {
   const auto points = [](std::vector<double> rates) {
     Json list = Json::array();
     int64_t step = 0;
@@ -101,7 +101,7 @@ TEST_CASE("the innermost frame of a stack is its last") {
   CHECK(InnermostFrame("no frames").empty());
 }
 
-TEST_CASE("a layer is what the incident says, or where the rank was last") {
+TEST_CASE("a layer is that of the incident, or the last module of the rank") {
   const Json stuck = Json::parse(R"({"incident": "stuck", "ranks": [1], "evidence": {"module": "layers.3"}})");
   CHECK(FindLayer({}, Json::object(), stuck).text == "last module entered: layers.3");
   const Json lost = Json::parse(R"({"incident": "process_lost", "ranks": [1], "evidence": {}})");
@@ -112,7 +112,7 @@ TEST_CASE("a layer is what the incident says, or where the rank was last") {
   CHECK_FALSE(none.unknown.empty());
 }
 
-TEST_CASE("an incident of no layer has none, and one of numbers says why it is not known") {
+TEST_CASE("an incident without a layer shows none, and one of numbers shows why it is unknown") {
   const auto of = [](const char* kind) { return FindLayer({}, Json::object(), {{"incident", kind}}); };
   CHECK(of("throughput_drop").text.empty());
   CHECK(of("throughput_drop").unknown.empty());
@@ -157,7 +157,7 @@ void CheckFits(const std::string& text) {
   for (std::string line; std::getline(lines, line);) CHECK(WidthOf(line) <= kWidth);
 }
 
-TEST_CASE("one screen says what happened, since when, who and where first, what was changed, and what to do") {
+TEST_CASE("one screen shows the incident, its time, culprit and layer, the changes before it, and advice") {
   const std::string text = WhyText(Stopped(), 1000, kWidth);
   CHECK(Has(text, "run       r1: train, step 41, 2 ranks, 500.0 ms per step, last report 1 s ago\n"));
   CHECK(Has(text, "\ncritical stuck: the run makes no progress  [1a2b3c4d5e6f]\n"));
@@ -173,7 +173,7 @@ TEST_CASE("one screen says what happened, since when, who and where first, what 
   CheckFits(text);
 }
 
-TEST_CASE("what is not known is said, and why") {
+TEST_CASE("unknown facts are shown with the reason") {
   WhyFacts facts = Stopped();
   facts.changes = {{}, "nobody answers"};
   facts.layer = {"", "no hooks"};
@@ -199,7 +199,7 @@ TEST_CASE("other incidents that are open have two lines each, and the screen sti
   CHECK(Has(WhyText(facts, 1000, kWidth), "and 7 more: stepwatch incidents --run r1\n"));
 }
 
-TEST_CASE("an incident that is over says when it was, and a run may be forgotten or well") {
+TEST_CASE("a resolved incident shows its time, and a run may be forgotten or well") {
   WhyFacts facts = Stopped();
   facts.incidents.front()["state"] = "resolved";
   facts.incidents.front()["evidence"]["open_seconds"] = 65;

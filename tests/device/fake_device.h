@@ -1,4 +1,4 @@
-// A device that does as the test says: it takes memory of the host for its own, finishes measurements when it is told
+// A device under the control of a test: it uses memory of the host as its own, finishes measurements when it is told
 // to, in any order, or never, and keeps the books of its tickets.
 #pragma once
 
@@ -23,11 +23,11 @@ class FakeDevice {
  public:
   explicit FakeDevice(size_t slots) : slots_(slots) { queue_.reserve(slots); }
 
-  // --- what the test says ---
+  // --- the control of the test ---
   // Every measurement is finished as soon as it is asked for.
   void FinishAtOnce() { at_once_ = true; }
   void Refuse(StatusCode code) { refusal_ = code; }
-  // What each measurement takes of the device from now on.
+  // The time of each measurement on the device from now on.
   void Take(std::chrono::nanoseconds of_each) { ns_of_each_ = static_cast<uint64_t>(of_each.count()); }
   // Finishes the oldest or the newest measurements that are under way.
   void FinishOldest(size_t count) {
@@ -40,7 +40,7 @@ class FakeDevice {
   }
   void FinishAll() { FinishOldest(~size_t{0}); }
 
-  // What is observed on this stream from now on becomes part of a graph; null: captures end.
+  // Observations on this stream from now on become part of a graph; null: captures end.
   void CaptureOn(void* stream) {
     const std::lock_guard<std::mutex> lock(mutex_);
     capturing_ = stream;

@@ -7,9 +7,12 @@
 #include "src/stats/engine.h"
 #include "tests/catch.h"
 #include "tests/device/fake_device.h"
+#include "tests/has.h"
 
 namespace stepwatch::device {
 namespace {
+
+using testing::Has;
 
 constexpr Device kCuda0{DeviceKind::kCuda, 0};
 
@@ -26,10 +29,6 @@ TensorView View(Device device = kCuda0) {
   TensorView view = DenseView(kData.data(), DType::kFloat32, &size, 1);
   view.device = device;
   return view;
-}
-
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("a pending record becomes, bit for bit, the record of the same tensor in CPU memory") {
@@ -132,7 +131,7 @@ TEST_CASE("threads that see the first tensor of a device at once make one engine
   CHECK(devices.asked_for() == 1);
 }
 
-TEST_CASE("without an engine a tensor on a device is unsupported, the reason is the maker's, and told once") {
+TEST_CASE("without an engine a tensor on a device is unsupported, and the maker's reason is reported once") {
   const RecordLayout layout = LayoutOf({Stat::kNorm});
   Record record;
   FakeDevices none(0);
@@ -142,7 +141,7 @@ TEST_CASE("without an engine a tensor on a device is unsupported, the reason is 
   CHECK(none.asked_for() == 1);
   const std::vector<std::string> diagnostics = engine.TakeDiagnostics();
   REQUIRE(diagnostics.size() == 1);
-  CHECK(Contains(diagnostics[0], "CUDA device 0 cannot be measured: this machine has 0 devices"));
+  CHECK(Has(diagnostics[0], "CUDA device 0 cannot be measured: this machine has 0 devices"));
   CHECK(engine.Enqueue(layout, {}, View(), &record) == StatusCode::kUnsupported);
   CHECK(engine.TakeDiagnostics().empty());
 
@@ -166,7 +165,7 @@ TEST_CASE("a device number that no machine has is unsupported") {
   CHECK(devices.asked_for() == 0);
 }
 
-TEST_CASE("a view that contradicts itself is told of, a tensor of no known dtype is the front end's to explain") {
+TEST_CASE("a view that contradicts itself is reported, and a tensor of no known dtype is left to the front end") {
   stats::Engine engine;
   Record record;
   TensorView odd = View({});
@@ -179,7 +178,7 @@ TEST_CASE("a view that contradicts itself is told of, a tensor of no known dtype
     CHECK(engine.Enqueue(LayoutOf({Stat::kNorm}), {}, wrong, &record) == StatusCode::kInvalid);
   const std::vector<std::string> diagnostics = engine.TakeDiagnostics();
   REQUIRE(diagnostics.size() == 1);
-  CHECK(Contains(diagnostics[0], "the description of a tensor in CPU memory contradicts itself"));
+  CHECK(Has(diagnostics[0], "the description of a tensor in CPU memory contradicts itself"));
 }
 
 }  // namespace

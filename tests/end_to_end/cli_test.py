@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from command_line import stepwatch
 from rehearse_process import BINARY, Rehearsal
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
-
-def stepwatch(*arguments: object, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [str(BINARY), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})})
 
 
 @pytest.fixture
@@ -48,7 +41,7 @@ def test_a_bad_command_line_is_2(arguments: list[str]) -> None:
     assert result.returncode == 2 and result.stderr + result.stdout
 
 
-def test_validate_says_usable_with_warnings_or_where_it_is_wrong(good: Path, bad: Path) -> None:
+def test_validate_prints_warnings_of_a_usable_config_and_the_place_of_an_error(good: Path, bad: Path) -> None:
     fine = stepwatch("validate", good)
     assert fine.returncode == 0 and 'did you mean "ops"' in fine.stdout
     refused = stepwatch("validate", bad)
@@ -59,7 +52,7 @@ def test_validate_says_usable_with_warnings_or_where_it_is_wrong(good: Path, bad
     assert json.loads(stepwatch("validate", good, "--json").stdout)["warnings"][0]["key"] == "opps"
 
 
-def test_what_is_no_config_file_is_2_with_a_sentence(tmp_path: Path) -> None:
+def test_a_path_without_a_config_file_is_2_with_a_sentence(tmp_path: Path) -> None:
     big = tmp_path / "big.json"
     big.write_bytes(b" " * (2 << 20))
     for path in (tmp_path / "missing.json", tmp_path, Path("/dev/zero"), big):
@@ -67,16 +60,16 @@ def test_what_is_no_config_file_is_2_with_a_sentence(tmp_path: Path) -> None:
         assert result.returncode == 2 and len(result.stdout) > 20, path
 
 
-def test_plan_tells_steps_rows_and_bytes(tmp_path: Path, good: Path) -> None:
+def test_plan_shows_steps_rows_and_bytes(tmp_path: Path, good: Path) -> None:
     assert "0, 2, 4" in stepwatch("plan", good, "--rank", "1").stdout  # of no job that may run here
     with Rehearsal(
         tmp_path, good.read_text(), "--steps", "2", "--sites", "3", "--elements", "100", dynamic=False
     ) as run:
         assert run.finish() == 0
     (manifest,) = run.out.glob("*/manifest.json")
-    told = json.loads(stepwatch("plan", good, "--sites", manifest, "--json").stdout)
-    assert told["sites"]["grad_reduced"] == 3 and told["rows_per_step"] == 6
-    assert told["parameter_bytes_per_step"] == 2 * 3 * 100 * 4
+    plan = json.loads(stepwatch("plan", good, "--sites", manifest, "--json").stdout)
+    assert plan["sites"]["grad_reduced"] == 3 and plan["rows_per_step"] == 6
+    assert plan["parameter_bytes_per_step"] == 2 * 3 * 100 * 4
     assert stepwatch("plan", good, "--sites", good).returncode == 2
     assert stepwatch("plan", tmp_path / "missing.json").returncode == 2
 
@@ -116,7 +109,7 @@ def test_doctor_names_the_instruction_set_in_use_and_grants_each_that_is_there()
         assert json.loads(forced.stdout)["cpu"]["target"] == target
 
 
-def test_doctor_says_what_it_could_not_grant() -> None:
+def test_doctor_names_an_instruction_set_that_it_cannot_grant() -> None:
     result = stepwatch("doctor", env={"STEPWATCH_CPU_TARGET": "mmx"})
     assert result.returncode == 5
     assert '"mmx"' in result.stdout and "scalar" in result.stdout

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rehearse_process import BINARY, Rehearsal
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from command_line import stepwatch
+from rehearse_process import BINARY, open_job
 
 
 def needs(tool: str) -> None:
@@ -24,18 +23,13 @@ def needs(tool: str) -> None:
     pytest.skip(f"{tool} is not installed")
 
 
-def stepwatch(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [str(BINARY.resolve()), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
 def verbs() -> list[str]:
     listed = stepwatch("--help").stdout.partition("Subcommands:")[2]
     return re.findall(r"^  ([a-z][a-z0-9-]*) ", listed.partition("Examples:")[0], re.MULTILINE)
 
 
 def complete(*words: str, directory: Path) -> list[str]:
-    """What bash offers for the last of the words."""
+    """Return the completions of bash for the last of the words."""
     needs("bash")
     script = (
         'source <("$1" completion bash) && cd "$2" && shift 2 && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) &&'
@@ -67,11 +61,8 @@ def test_bash_completes_verbs_options_and_values(tmp_path: Path) -> None:
     assert complete("top", "--interval", "", directory=tmp_path) == []
 
 
-def test_bash_completes_the_names_of_running_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
-    with Rehearsal(tmp_path, '{"dynamic_on": false}', "--steps", "1000000", "--step-time", "5ms") as job:
-        job.until_step(1)
-        job.until_socket_opens()
+def test_bash_completes_the_names_of_running_jobs(tmp_path: Path, runtime: Path) -> None:
+    with open_job(tmp_path, '{"dynamic_on": false}') as job:
         name = f"{job.process.pid}-1"
         assert name in stepwatch("job-names").stdout.split()
         assert name in complete("status", "", directory=tmp_path)
@@ -124,7 +115,7 @@ def test_every_verb_has_a_manual_page_without_faults(tmp_path: Path) -> None:
     assert "--kind TEXT" in shown and "stepwatch top --once --sort max | head -20" in shown
 
 
-def test_a_manual_page_that_is_not_there_is_told_of(tmp_path: Path) -> None:
+def test_a_manual_page_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     nobody = stepwatch("manual", "nothing")
     assert nobody.returncode == 2 and "nothing" in nobody.stderr
     (tmp_path / "file").write_text("")

@@ -23,6 +23,14 @@ def race_reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         os.environ["TSAN_OPTIONS"] = before
 
 
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory of the control sockets of the test's own jobs."""
+    path = tmp_path / "r"
+    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(path))
+    return path
+
+
 @pytest.fixture(autouse=True)
 def without_races(race_reports: Path) -> Iterator[None]:
     yield

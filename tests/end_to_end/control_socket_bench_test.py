@@ -11,7 +11,6 @@ import pytest
 
 from build_tree import BUILD
 
-ROOT = Path(__file__).resolve().parents[2]
 BENCH = Path(os.environ.get("STEPWATCH_CONTROL_SOCKET_BENCH", BUILD / "bin/control_socket_bench"))
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not BENCH.exists(), reason=f"{BENCH} is not built")]

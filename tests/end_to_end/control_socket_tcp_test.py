@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import shutil
@@ -11,25 +10,24 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rehearse_process import BINARY, ROOT, Rehearsal
+from build_tree import ROOT
+from rehearse_process import BINARY, Rehearsal
 
-hypothesis = pytest.importorskip("hypothesis")
-schemathesis = pytest.importorskip("schemathesis")
-openapi_checks = pytest.importorskip("schemathesis.specs.openapi.checks")
+described_api = pytest.importorskip("described_api", reason="hypothesis or schemathesis is not installed")
 openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
 prometheus = pytest.importorskip("prometheus_client.parser")
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
-TOKEN = "2b7e151628aed2a6abf7158809cf4f3c"
+API = ROOT / "schemas/control_api.json"
+TOKEN = described_api.TOKEN
 CONFIG = '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "ops": ["norm", "nans"]}'
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -41,24 +39,16 @@ class TcpJob:
         self.rehearsal = rehearsal
         self.address = address
 
-    def ask(self, target: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, str]:
-        connection = http.client.HTTPConnection(self.address, timeout=30)
-        connection.request(method, target, headers={"Authorization": f"Bearer {TOKEN}", **headers})
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return answer.status, answer.headers, text
+    def ask(self, target: str, method: str = "GET", **headers: str) -> tuple[int, Message, str]:
+        return described_api.ask(self.address, target, method, **headers)
 
 
 @contextlib.contextmanager
 def open_tcp(directory: Path) -> Iterator[TcpJob]:
-    token = directory / "token"
-    token.touch(mode=0o600)
-    token.write_text(TOKEN + "\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STEPWATCH_RUNTIME_DIR", str(directory / "r"))
         patch.setenv("STEPWATCH_SOCKET_TCP", "127.0.0.1:0")
-        patch.setenv("STEPWATCH_SOCKET_TOKEN_FILE", str(token))
+        patch.setenv("STEPWATCH_SOCKET_TOKEN_FILE", str(described_api.token_file(directory)))
         patch.setenv("STEPWATCH_METRICS_SITES_MAX", "12")
         rehearsal = Rehearsal(directory, CONFIG, "--steps", "100000000", "--step-time", "5ms")
     with rehearsal:
@@ -85,92 +75,34 @@ def steered_job(tmp_path: Path) -> Iterator[TcpJob]:
         yield opened
 
 
-def test_the_token_is_asked_for_and_a_web_page_is_not_served(job: TcpJob) -> None:
-    status, headers, text = job.ask("/v1/status")
-    assert status == 200 and json.loads(text)["tcp_address"] == job.address
-    for wrong in ("Bearer " + TOKEN[:-1], "Bearer " + TOKEN + "0", "Basic " + TOKEN, ""):
-        status, headers, text = job.ask("/v1/status", Authorization=wrong)
-        assert status == 401 and headers["WWW-Authenticate"].startswith('Bearer realm="stepwatch"')
-        assert "token" in json.loads(text)["error"]["message"]
-    assert job.ask("/v1/status", Origin="http://evil.example")[0] == 403
-    assert job.ask("/v1/status", Host="evil.example")[0] == 403
-
-
 def test_the_token_is_nowhere_to_be_seen(job: TcpJob) -> None:
     job.ask("/v1/status", Authorization="Bearer guess-guess-guess-guess")
     process = Path("/proc") / str(job.rehearsal.process.pid)
     for text in ((process / "cmdline").read_text(), (process / "environ").read_text()):
         assert TOKEN not in text
-    said = json.dumps(job.rehearsal.lines) + job.ask("/v1/status")[2] + job.ask("/metrics")[2]
-    said += "".join(path.read_text() for path in job.rehearsal.out.rglob("*") if path.is_file())
-    assert TOKEN not in said and "guess-guess" not in said
+    shown = json.dumps(job.rehearsal.lines) + job.ask("/v1/status")[2] + job.ask("/metrics")[2]
+    shown += "".join(path.read_text() for path in job.rehearsal.out.rglob("*") if path.is_file())
+    assert TOKEN not in shown and "guess-guess" not in shown
 
 
-# --- what the description says ---
+# --- the description ---
 
 
-def without_streams(context: object) -> bool:
-    """A stream of events has no end."""
-    return context.operation.path != "/v1/events"
-
-
-def described_calls() -> list[tuple[str, str]]:
-    api = json.loads((ROOT / "schemas/control_api.json").read_text())
-    return [(method.upper(), path) for path, methods in api["paths"].items() for method in methods]
-
-
-@pytest.mark.parametrize(("method", "path"), described_calls())
-def test_no_route_answers_without_the_token(job: TcpJob, method: str, path: str) -> None:
-    status, headers, text = job.ask(path, method, Authorization="Bearer 00000000000000000000000000000000")
-    assert status == 401 and headers["Content-Type"] == "application/json"
-    assert json.loads(text)["error"]["code"] == "unauthorized"
-
-
-def call_until_free(case: schemathesis.Case) -> schemathesis.Response:
-    """Wait as a client does: a job takes 64 changes of its file within five seconds."""
-    for _ in range(20):
-        response = case.call(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30)
-        if response.status_code != 503 or response.json()["error"]["code"] != "busy":
-            break
-        time.sleep(0.5)
-    return response
-
-
-def check_operation(operation: schemathesis.APIOperation, mode: schemathesis.GenerationMode, examples: int) -> int:
-    """Ask it what the description allows, or what it forbids; return how often."""
-    asked = 0
-
-    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-    @hypothesis.settings(max_examples=examples, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
-    def check(case: schemathesis.Case) -> None:
-        nonlocal asked
-        asked += 1
-        # A description has no words for parameters that exclude each other.
-        hypothesis.assume(not (case.path == "/v1/rollback" and case.query and case.body))
-        # What must be refused is said by the routes' own tests: some take any text, and say what is wrong with it.
-        case.validate_response(call_until_free(case), excluded_checks=[openapi_checks.negative_data_rejection])
-
-    # Nothing can be wrong with a request that has neither body nor parameter.
-    with contextlib.suppress(hypothesis.errors.Unsatisfiable):
-        check()
-    return asked
+def test_no_route_answers_without_the_token(job: TcpJob) -> None:
+    described_api.check_that_the_token_is_needed(API, job.address)
 
 
 @pytest.mark.parametrize("examples", [3, pytest.param(25, marks=pytest.mark.long)])
-def test_every_route_answers_as_the_description_says(steered_job: TcpJob, examples: int) -> None:
-    api = schemathesis.openapi.from_path(ROOT / "schemas/control_api.json").include(without_streams)
-    api.config.update(base_url=f"http://{steered_job.address}")
-    # The description cannot say what the keys of a config mean, nor which hash the file has at this moment.
-    api.config.checks.positive_data_acceptance.expected_statuses += ["412", "422"]
-    asked = dict.fromkeys(schemathesis.GenerationMode, 0)
-    operations = [result.ok() for result in api.get_all_operations()]
-    assert len(operations) == len(described_calls()) - 1
-    for operation in operations:
-        assert check_operation(operation, schemathesis.GenerationMode.POSITIVE, examples) > 0, operation.label
-        asked[schemathesis.GenerationMode.NEGATIVE] += check_operation(
-            operation, schemathesis.GenerationMode.NEGATIVE, examples
-        )
-    assert asked[schemathesis.GenerationMode.NEGATIVE] > 0
+def test_every_route_answers_as_described(steered_job: TcpJob, examples: int) -> None:
+    described_api.check_all_routes(
+        API,
+        steered_job.address,
+        examples,
+        # A description cannot express parameters that exclude each other,
+        excluded=lambda case: case.path == "/v1/rollback" and case.query and case.body,
+        # nor the meaning of the keys of a config, nor the hash of the file at this moment.
+        allowed_statuses=("412", "422"),
+    )
 
 
 # --- metrics ---
@@ -191,12 +123,12 @@ def scrape(job: TcpJob, accept: str) -> tuple[str, str]:
         assert status == 200
         if all(sample in text for sample in ("_site_value{", '_cost_seconds_total{kind="boundary"}', "_step_seconds ")):
             return headers["Content-Type"], text
-        # It waits for somebody to read what it says, and would make no step.
+        # The job waits for a reader of its output, and would make no step.
         job.rehearsal.until_step(job.rehearsal.steps()[-1]["step"] + 5 if job.rehearsal.steps() else 1)
     raise AssertionError("not all has been shown")
 
 
-def test_both_formats_say_the_same_to_the_parsers_of_prometheus(job: TcpJob) -> None:
+def test_both_formats_are_equal_for_the_parsers_of_prometheus(job: TcpJob) -> None:
     plain_type, plain = scrape(job, "*/*")
     open_type, text = scrape(job, OPENMETRICS)
     assert plain_type == "text/plain; version=0.0.4; charset=utf-8"
@@ -242,12 +174,6 @@ def test_prometheus_takes_every_sample_of_the_openmetrics_page(job: TcpJob, tmp_
     assert len(taken) == sum(not line.startswith("#") for line in page.splitlines())
     sampled.write_text(page.replace("# EOF\n", ""))
     assert promtool("tsdb", "create-blocks-from", "openmetrics", sampled, tmp_path / "less").returncode != 0
-
-
-def test_what_prometheus_itself_asks_for_is_openmetrics(job: TcpJob) -> None:
-    accept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
-    accept += "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
-    assert job.ask("/metrics", Accept=accept)[2].endswith("\n# EOF\n")
 
 
 # --- other users ---

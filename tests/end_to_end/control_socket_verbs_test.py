@@ -10,52 +10,26 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import jsonschema
 import pytest
 
-import control_socket_client
-from rehearse_process import BINARY, ROOT, Rehearsal
+from command_line import answer, check, stepwatch
+from rehearse_process import BINARY, Rehearsal, open_job
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+pytestmark = pytest.mark.usefixtures("runtime")
 
-API = json.loads((ROOT / "schemas/control_api.json").read_text())
 OFF = '{"dynamic_on": false, "collect_times": 3, "wg_distribution": true, "ops": ["norm"]} // by hand\n'
 ON = OFF.replace("false", "true")
 LONG = ON.replace("3", "1000000")
-
-
-def stepwatch(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [str(BINARY), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
-def answer(*arguments: object) -> tuple[int, dict]:
-    result = stepwatch(*arguments, "--json")
-    return result.returncode, json.loads(result.stdout)
 
 
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def check(schema: str, instance: object) -> None:
-    reference = {"$ref": f"#/components/schemas/{schema}", "components": API["components"]}
-    jsonschema.Draft202012Validator(reference).validate(instance)
-
-
-@pytest.fixture(autouse=True)
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "r"
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(path))
-    return path
-
-
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Rehearsal]:
-    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "5ms") as rehearsal:
-        rehearsal.until_step(1)
-        rehearsal.until_socket_opens()
-        yield rehearsal
+def job(tmp_path: Path, runtime: Path) -> Iterator[Rehearsal]:
+    with open_job(tmp_path, OFF) as job:
+        yield job
 
 
 @pytest.fixture
@@ -102,7 +76,6 @@ def test_without_a_job_the_file_is_written(tmp_path: Path, new: Path) -> None:
 
 def test_a_static_job_is_gone_past(tmp_path: Path) -> None:
     with Rehearsal(tmp_path, ON, "--steps", "1000000", dynamic=False) as job:
-        job.until_step(1)
         job.until_socket_opens()
         code, stopped = answer("stop", job.config)
         assert (code, stopped["via"]) == (0, "file")
@@ -122,13 +95,11 @@ def test_wait_applied_means_that_rows_are_written(job: Rehearsal, new: Path) -> 
 
 
 def test_a_stop_with_now_ends_when_the_plan_is_out_of_force(tmp_path: Path, new: Path) -> None:
-    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "50ms") as job:
-        job.until_step(1)
-        job.until_socket_opens()
+    with open_job(tmp_path, OFF, step_time="50ms") as job:
         assert answer("apply", new, "--config", job.config, "--wait", "applied", "--timeout", "60")[0] == 0
         code, stopped = answer("stop", job.config, "--now", "--timeout", "60")
         assert (code, stopped["taken"], stopped["reached"]) == (0, "stopping", True)
-        assert json.loads(stepwatch("status", job.config, "--json").stdout)["state"] in ("DRAINING", "IDLE")
+        assert answer("status", job.config)[1]["state"] in ("DRAINING", "IDLE")
         again = stepwatch("stop", job.config, "--now")  # nothing is in force
         assert again.returncode == 7 and "stopped" in again.stdout
         code, drained = answer("stop", job.config, "--wait", "drained", "--timeout", "60")
@@ -138,7 +109,7 @@ def test_a_stop_with_now_ends_when_the_plan_is_out_of_force(tmp_path: Path, new:
         assert job.rows("grad_reduced")
 
 
-def test_what_now_means_is_asked_for_once_and_of_a_job(tmp_path: Path) -> None:
+def test_now_needs_a_job_and_excludes_wait(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(ON)
     code, alone = answer("stop", config, "--now")
@@ -160,11 +131,11 @@ def test_an_edit_for_a_step_begins_there_and_gives_way_to_the_next(job: Rehearsa
     code, applied = answer("apply", new, "--config", job.config, "--at-step", "100000000")
     check("Change", applied)
     assert (code, applied["taken"], applied["at_step"]) == (0, "armed", 100000000)
-    said = stepwatch("apply", new, "--config", job.config, "--at-step", "7")
-    assert said.returncode == 7 and "plan 1 waits for step 100000000" in said.stdout
+    again = stepwatch("apply", new, "--config", job.config, "--at-step", "7")
+    assert again.returncode == 7 and "plan 1 waits for step 100000000" in again.stdout
     short = tmp_path / "short.json"
     short.write_text(ON)
-    step = json.loads(stepwatch("status", job.config, "--json").stdout)["step"] + 400
+    step = answer("status", job.config)[1]["step"] + 400
     code, applied = answer("apply", short, "--config", job.config, "--at-step", step, "--wait", "drained")
     assert (code, applied["at_step"], applied["applied_step"]) == (0, step, step)
     assert job.until_event("superseded")["plan"] == 1
@@ -180,7 +151,7 @@ def test_a_file_has_no_steps(tmp_path: Path, new: Path) -> None:
     assert config.read_text() == OFF
 
 
-def test_a_wait_that_takes_too_long_says_so_and_the_change_stays(job: Rehearsal, new: Path) -> None:
+def test_a_wait_that_takes_too_long_is_reported_and_the_change_stays(job: Rehearsal, new: Path) -> None:
     code, late = answer("apply", new, "--config", job.config, "--wait", "drained", "--timeout", "0.3")
     assert (code, late["reached"]) == (5, False)
     assert "0.3 s" in late["why"]
@@ -198,7 +169,7 @@ def test_a_job_that_goes_away_ends_the_wait(job: Rehearsal, new: Path) -> None:
     assert "the job is gone" in errors
 
 
-def test_a_wait_for_what_something_newer_replaces_fails(tmp_path: Path, new: Path) -> None:
+def test_a_wait_for_a_replaced_edit_fails(tmp_path: Path, new: Path) -> None:
     with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "3s") as job:
         job.until_event("seen")
         job.until_socket_opens()
@@ -250,33 +221,3 @@ def test_a_job_that_is_stopped_for_a_while_is_asked_once(job: Rehearsal, new: Pa
     assert json.loads(output)["sha256"] == sha256(LONG)
     job.until_event("applied")
     assert len(job.events("armed")) == 1
-
-
-def test_answers_over_http_are_as_the_schema_says(job: Rehearsal, runtime: Path) -> None:
-    path = next(runtime.glob("[0-9]*.sock"))
-
-    def ask(method: str, target: str, body: str = "", **headers: str) -> tuple[int, dict]:
-        sent = {name.replace("_", "-"): text for name, text in headers.items()}
-        status, _, text = control_socket_client.ask(path, method, target, body, sent)
-        return status, json.loads(text)
-
-    status, change = ask("POST", "/v1/apply", ON, Idempotency_Key="one", If_Match=f'"{sha256(OFF)}"')
-    assert status == 200
-    check("Change", change)
-    assert ask("POST", "/v1/apply", ON, Idempotency_Key="one", If_Match=f'"{sha256(OFF)}"')[1] == change
-    job.until_event("wrote_back")
-    status, history = ask("GET", "/v1/history?limit=1")
-    assert status == 200
-    check("History", history)
-    assert history["lines"][0]["peer"]["pid"] == os.getpid()
-    for method, target, body, headers, expected in [
-        ("POST", "/v1/apply", ON, {"Idempotency_Key": "one"}, 422),
-        ("POST", "/v1/apply", "{", {}, 422),
-        ("POST", "/v1/apply", ON, {"If_Match": "x"}, 412),
-        ("POST", "/v1/stop", "now", {}, 400),
-        ("POST", "/v1/rollback?plan=9", "", {}, 404),
-        ("GET", "/v1/configs/" + "0" * 64, "", {}, 404),
-    ]:
-        status, error = ask(method, target, body, **headers)
-        assert status == expected
-        check("Error", error)

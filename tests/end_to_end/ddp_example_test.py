@@ -67,9 +67,9 @@ def test_both_ranks_take_the_edit_over_at_the_same_step(tmp_path: Path, launcher
     text.write_text("to be or not to be, that is the question. " * 500)
     options = ["--steps", "90", "--pause", "0.03", "--text", str(text), "--output", str(tmp_path / "out")]
     printed = started_one_by_one(options, tmp_path) if launcher == "one_by_one" else launched(launcher, options)
-    told = re.findall(r"rank (\d): run (\w+), plan 1: 5 steps collected, the first was (\d+), in (\S+)", printed)
-    assert sorted(rank for rank, *_ in told) == ["0", "1"], printed
-    (_, run, first, one), (_, other_run, other_first, two) = told
+    lines = re.findall(r"rank (\d): run (\w+), plan 1: 5 steps collected, the first was (\d+), in (\S+)", printed)
+    assert sorted(rank for rank, *_ in lines) == ["0", "1"], printed
+    (_, run, first, one), (_, other_run, other_first, two) = lines
     assert run == other_run and Path(one).name.endswith(run) and Path(two).name.endswith(run)
     assert first == other_first
     steps = {int(first) + 2 * i for i in range(5)}

@@ -1,4 +1,4 @@
-"""`stepwatch start`, `stop` and `apply`: the config file is changed, whether or not a job runs."""
+"""`stepwatch start`, `stop` and `apply` of a config file without a job."""
 
 from __future__ import annotations
 
@@ -12,20 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from rehearse_process import BINARY, Rehearsal
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from command_line import stepwatch
+from rehearse_process import BINARY
 
 OFF = (
     '\ufeff{\r\n  // by night\r\n  "dynamic_on" : false, /* the word */\r\n  "wg_distribution": true\r\n}\r\n'.encode()
 )
 ON = OFF.replace(b"false", b"true")
 NOBODY = 65534
-
-
-def stepwatch(*arguments: object, user: int | None = None) -> subprocess.CompletedProcess[str]:
-    command = [str(BINARY), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, user=user)
 
 
 def sha256(data: bytes) -> str:
@@ -39,7 +33,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_start_and_stop_change_one_word_and_say_when_it_is_there_already(config: Path) -> None:
+def test_start_and_stop_change_one_word_or_report_no_change(config: Path) -> None:
     started = stepwatch("start", config)
     assert (started.returncode, config.read_bytes()) == (0, ON)
     assert '"dynamic_on": true' in started.stdout
@@ -51,7 +45,7 @@ def test_start_and_stop_change_one_word_and_say_when_it_is_there_already(config:
     assert os.listdir(config.parent) == ["config.json"]
 
 
-def test_what_a_verb_did_is_one_json_object(config: Path) -> None:
+def test_the_result_of_a_verb_is_one_json_object(config: Path) -> None:
     answer = json.loads(stepwatch("start", config, "--json").stdout)
     assert answer == {
         "version": 1,
@@ -122,7 +116,7 @@ def test_a_hash_guards_an_edit(config: Path, tmp_path: Path) -> None:
     assert stepwatch("start", config, "--if-match", "abc").returncode == 2
 
 
-def test_a_file_that_cannot_be_written_is_5_and_says_what_to_do(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_5_with_a_remedy(tmp_path: Path) -> None:
     place = tmp_path / "theirs"
     place.mkdir()
     config = place / "config.json"
@@ -212,18 +206,3 @@ def test_a_verb_waits_for_an_editor_that_has_the_displaced_file_open(config: Pat
     assert verb.returncode == 0
     assert config.read_bytes() == LATE
     assert os.listdir(config.parent) == ["config.json"]
-
-
-def test_a_running_job_takes_up_what_the_verbs_write(tmp_path: Path) -> None:
-    text = '{"dynamic_on": false, "wg_distribution": true}'
-    with Rehearsal(tmp_path, text, "--steps", "100000", "--step-time", "5ms") as run:
-        run.until_step(1)
-        assert stepwatch("start", run.config).returncode == 0
-        assert run.until_event("armed")["plan"] == 1
-        assert stepwatch("stop", run.config).returncode == 0
-        run.until_event("drained")
-        new = tmp_path / "new.json"
-        new.write_text('{"dynamic_on": true, "wg_distribution": true, "collect_times": 2}')
-        assert stepwatch("apply", new, "--config", run.config).returncode == 0
-        assert run.until_event("wrote_back")["plan"] == 2
-        assert json.loads(run.config.read_text())["dynamic_on"] is False

@@ -1,17 +1,14 @@
-"""The benchmark of edits runs and prints the figures that others read. Nothing is timed here."""
+"""The benchmark of edits runs and prints the figures that others read. No test measures time."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from build_tree import STEPWATCH
-
-ROOT = Path(__file__).resolve().parents[2]
+from build_tree import ROOT, STEPWATCH
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not STEPWATCH.exists(), reason=f"{STEPWATCH} is not built")]
 

@@ -1,4 +1,4 @@
-"""A process that says of itself whatever it likes: the control socket of a job that is none.
+"""The control socket of a fake job, with the lines and metrics of a test.
 
 python fake_job.py DIRECTORY RUN [LINES [METRICS]], the last two being files that are read anew for each answer.
 """

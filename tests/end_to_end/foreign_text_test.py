@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
+from command_line import stepwatch
 from rehearse_process import BINARY
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+pytestmark = pytest.mark.usefixtures("private_runtime")
 
 # A title, a colour, eight-bit control, a mark of direction, a second line.
 HOSTILE = "x\x1b]0;owned\x07\x1b[31m\x9b2J\u202e\r\nfake line\x7f"
@@ -151,12 +152,9 @@ def stream(pieces: Callable[[], Iterator[bytes]]) -> Callable[[socket.socket], N
     return serve
 
 
-@pytest.fixture(autouse=True)
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "r"
-    path.mkdir(mode=0o700)
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(path))
-    return path
+@pytest.fixture
+def private_runtime(runtime: Path) -> None:
+    runtime.mkdir(mode=0o700)
 
 
 @pytest.fixture
@@ -172,10 +170,6 @@ def peer(runtime: Path) -> Iterator[Callable[[Callable[[socket.socket], None]], 
         each.close()
 
 
-def stepwatch(*arguments: object) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([str(BINARY), *map(str, arguments)], capture_output=True, timeout=60, check=False)
-
-
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
 @pytest.mark.parametrize("as_json", [False, True])
 def test_no_control_character_of_a_peer_is_printed(
@@ -186,7 +180,7 @@ def test_no_control_character_of_a_peer_is_printed(
     config.write_text('{"dynamic_on": true}')
     words = [word.format(config=config, job=there.path) for word in verb]
     printed = stepwatch(*words, *(["--json"] if as_json else []))
-    for text in (printed.stdout.decode(), printed.stderr.decode()):
+    for text in (printed.stdout, printed.stderr):
         assert not CONTROL.search(text), text
         assert "\nfake line" not in text
     if as_json:
@@ -223,7 +217,7 @@ def test_every_verb_returns_from_random_peers(tmp_path: Path, peer: Callable[...
     verb = [word.format(config=config, job=there.path) for word in dice.choice([*VERBS, ["events", "{job}"]])]
     printed = stepwatch(*verb, *dice.choice([[], ["--json"]]))
     assert printed.returncode >= 0, printed  # no signal has ended it
-    for text in (printed.stdout.decode(), printed.stderr.decode()):
+    for text in (printed.stdout, printed.stderr):
         assert not CONTROL.search(text), text
 
 
@@ -232,7 +226,7 @@ def test_a_socket_with_a_hostile_name_is_no_job(runtime: Path) -> None:
         listening.bind(str(runtime / f"{os.getpid()}-\x1b[31m.sock"))
         listening.listen()
         printed = stepwatch("ps")
-    assert b"\x1b" not in printed.stdout + printed.stderr
+    assert "\x1b" not in printed.stdout + printed.stderr
 
 
 def test_events_name_hostile_text_safely(peer: Callable[..., Peer]) -> None:
@@ -244,7 +238,7 @@ def test_events_name_hostile_text_safely(peer: Callable[..., Peer]) -> None:
     there = peer(stream(pieces))
     for options in ([], ["--json"]):
         printed = stepwatch("events", there.path, *options)
-        assert printed.stdout and not CONTROL.search(printed.stdout.decode())
+        assert printed.stdout and not CONTROL.search(printed.stdout)
 
 
 GARBAGE: dict[str, Callable[[], Iterator[bytes]]] = {
@@ -261,11 +255,11 @@ def test_events_return_from_a_peer_that_sends_garbage(peer: Callable[..., Peer],
     there = peer(stream(GARBAGE[kind]))
     printed = stepwatch("events", there.path, *(["--json"] if as_json else []))
     assert printed.returncode == 6, printed
-    said = json.loads(printed.stdout)["error"]["message"] if as_json else printed.stderr.decode()
-    assert str(there.path) in said
+    reason = json.loads(printed.stdout)["error"]["message"] if as_json else printed.stderr
+    assert str(there.path) in reason
 
 
-def test_events_end_when_nobody_reads_them_any_more(peer: Callable[..., Peer]) -> None:
+def test_events_end_when_their_reader_has_left(peer: Callable[..., Peer]) -> None:
     def pieces() -> Iterator[bytes]:
         while True:
             yield b":\n\n"
@@ -279,7 +273,7 @@ def test_events_end_when_nobody_reads_them_any_more(peer: Callable[..., Peer]) -
     assert running.wait(timeout=30) in (0, -signal.SIGPIPE)
 
 
-def test_watching_a_file_ends_when_nobody_reads_it_any_more(tmp_path: Path) -> None:
+def test_watching_a_file_ends_when_its_reader_has_left(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text("{}")
     running = subprocess.Popen([str(BINARY), "watch", str(config)], stdout=subprocess.PIPE)
@@ -300,7 +294,7 @@ def test_watching_a_file_ends_when_nobody_reads_it_any_more(tmp_path: Path) -> N
         ["plan", "{config}", "--job", "x"],
     ],
 )
-def test_errors_about_the_job_are_json_where_that_is_asked_for(tmp_path: Path, verb: list[str]) -> None:
+def test_errors_about_the_job_are_json_on_request(tmp_path: Path, verb: list[str]) -> None:
     config = tmp_path / "new.json"
     config.write_text("{}")
     printed = stepwatch(*(word.format(config=config) for word in verb), "--json")
@@ -313,7 +307,7 @@ def test_a_directory_of_somebody_else_is_named_as_the_reason(runtime: Path) -> N
     runtime.chmod(0o777)
     os.chown(runtime, 65534, 65534)
     printed = stepwatch("status", "x")
-    assert f"{runtime} has mode 0777" in printed.stderr.decode(), printed
+    assert f"{runtime} has mode 0777" in printed.stderr, printed
 
 
 @pytest.mark.parametrize("verb", [["top"], ["status", "--watch"]])

@@ -14,20 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from rehearse_process import BINARY, Rehearsal
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from command_line import answer, stepwatch
+from rehearse_process import BINARY, open_job
 
 OFF = '{"dynamic_on": false, "wg_distribution": true}\n'
 ON = OFF.replace("false", "true")
 TOO_LONG = "{" + " " * (1 << 20)  # a config has at most 1 MiB
-
-
-def stepwatch(*arguments: object, given: str | bytes | None = None) -> subprocess.CompletedProcess[str]:
-    command = [str(BINARY), *map(str, arguments)]
-    data = given.encode() if isinstance(given, str) else given
-    run = subprocess.run(command, capture_output=True, input=data, timeout=60, check=False)
-    return subprocess.CompletedProcess(run.args, run.returncode, run.stdout.decode(), run.stderr.decode())
 
 
 def in_bash(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -47,8 +39,7 @@ def test_apply_takes_standard_input_byte_for_byte(config: Path) -> None:
     applied = stepwatch("apply", "-", "--config", config, given=text)
     assert (applied.returncode, config.read_text()) == (0, text)
     assert "now holds the text of standard input" in applied.stdout
-    again = json.loads(stepwatch("apply", "-", "--config", config, "--json", given=text).stdout)
-    assert again["outcome"] == "unchanged"
+    assert answer("apply", "-", "--config", config, given=text)[1]["outcome"] == "unchanged"
 
 
 def test_apply_takes_a_pipe_of_the_shell_and_a_fifo(config: Path, tmp_path: Path) -> None:
@@ -90,14 +81,14 @@ def test_a_pipe_that_does_not_wait_is_waited_for(config: Path) -> None:
     ],
     ids=["nothing", "too long", "cut off", "refused", "not text"],
 )
-def test_what_is_no_config_in_a_pipe_changes_nothing(config: Path, given: str | bytes, words: str) -> None:
+def test_a_pipe_without_a_config_changes_nothing(config: Path, given: str | bytes, words: str) -> None:
     applied = stepwatch("apply", "-", "--config", config, given=given)
     assert applied.returncode == 2 and words in applied.stderr and "the config is unchanged" in applied.stderr
     error = json.loads(stepwatch("apply", "-", "--config", config, "--json", given=given).stdout)["error"]
     assert error["code"] == "invalid" and error["message"]
     for words_of_verb, place in ((["validate", "-"], "stdout"), (["plan", "-", "--rank", "1"], "stderr")):
-        said = stepwatch(*words_of_verb, given=given)
-        assert said.returncode == 2 and words in getattr(said, place), words_of_verb
+        refused = stepwatch(*words_of_verb, given=given)
+        assert refused.returncode == 2 and words in getattr(refused, place), words_of_verb
     assert config.read_text() == OFF
 
 
@@ -125,17 +116,12 @@ def test_validate_and_plan_take_standard_input_and_a_pipe() -> None:
 
 def test_a_file_of_the_name_minus_has_a_path(tmp_path: Path) -> None:
     (tmp_path / "-").write_text('{"collect_times": 7}')
-    told = in_bash('cd "$2" && "$1" validate ./- < /dev/null', BINARY, tmp_path)
-    assert told.returncode == 0 and "./-: valid" in told.stdout
+    checked = in_bash('cd "$2" && "$1" validate ./- < /dev/null', BINARY, tmp_path)
+    assert checked.returncode == 0 and "./-: valid" in checked.stdout
 
 
-def test_a_job_takes_a_config_from_a_pipe_and_says_what_it_would_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
-    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "50ms") as job:
-        job.until_step(1)
-        job.until_socket_opens()
+def test_a_job_takes_a_config_from_a_pipe_and_previews_its_changes(tmp_path: Path, runtime: Path) -> None:
+    with open_job(tmp_path, OFF, step_time="50ms") as job:
         differs = stepwatch("plan", "-", "--job", job.config, "--json", given=ON)
         assert differs.returncode == 1
         assert json.loads(differs.stdout)["effect"] == "collects"

@@ -12,8 +12,8 @@ import pandas
 import pytest
 
 from build_tree import BUILD
+from rehearse_process import save
 
-ROOT = Path(__file__).resolve().parents[2]
 GPT = Path(os.environ.get("STEPWATCH_GPT", BUILD / "bin/gpt"))
 
 pytestmark = pytest.mark.skipif(not GPT.exists(), reason=f"{GPT} is not built (LibTorch is off)")
@@ -41,13 +41,6 @@ HEADERS = {
     "exp_avg": WITHOUT_MICRO_STEP,
     "exp_avg_sq": WITHOUT_MICRO_STEP,
 }
-
-
-def save(config: Path, text: str) -> None:
-    """Save as careful editors do."""
-    temporary = config.with_name("config.json.new")
-    temporary.write_text(text)
-    temporary.replace(config)
 
 
 class Job:
@@ -132,7 +125,7 @@ def test_an_edit_in_mid_training_is_collected_from_the_promised_step_and_switche
     assert ledger["produced"] == ledger["written"] == sum(len(table) for table in tables.values())
 
 
-def test_a_static_run_collects_what_the_config_says_and_ends_well(tmp_path: Path) -> None:
+def test_a_static_run_collects_by_its_config_and_ends_well(tmp_path: Path) -> None:
     save(tmp_path / "config.json", CONFIG.format(on="false", interval=1, times=2))
     job = Job(tmp_path, 5)
     assert job.finish() == 0, "".join(job.lines)

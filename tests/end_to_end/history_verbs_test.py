@@ -1,26 +1,17 @@
-"""`stepwatch history`, `show` and `rollback`: what became of the edits of a run, and back to one of them."""
+"""`stepwatch history`, `show` and `rollback`: the edits of a run, and the way back to one of them."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from rehearse_process import BINARY, Rehearsal, save
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from command_line import stepwatch
+from rehearse_process import Rehearsal, save
 
 FIRST = '{"dynamic_on": true, "wg_distribution": true, "collect_times": 2} // the first\n'
 SECOND = '{"dynamic_on": true, "param_distribution": true, "collect_times": 3} // the second\n'
-
-
-def stepwatch(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [str(BINARY), *map(str, arguments)]
-    environment = {name: value for name, value in os.environ.items() if name != "MONITOR_OUTPUT_DIR"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=cwd, env=environment)
 
 
 @pytest.fixture
@@ -35,7 +26,7 @@ def run(tmp_path: Path) -> Rehearsal:
     return rehearsal
 
 
-def test_history_lists_what_became_of_each_edit(run: Rehearsal) -> None:
+def test_history_lists_the_outcome_of_each_edit(run: Rehearsal) -> None:
     (directory,) = run.out.iterdir()
     for path in (run.out, directory, directory / "stepwatch_history.jsonl"):
         lines = [json.loads(line) for line in stepwatch("history", path, "--json").stdout.splitlines()]
@@ -58,7 +49,7 @@ def test_a_running_job_needs_no_directory(tmp_path: Path) -> None:
             assert stepwatch("show", 1, where).stdout == FIRST
 
 
-def test_a_torn_last_line_is_left_out_and_told(run: Rehearsal) -> None:
+def test_a_torn_last_line_is_left_out_and_reported(run: Rehearsal) -> None:
     (history,) = run.out.glob("*/stepwatch_history.jsonl")
     with history.open("a") as file:
         file.write('{"version": 1, "outc')
@@ -96,14 +87,3 @@ def test_rollback_looks_in_the_usual_place_and_only_for_this_config(run: Rehears
     none = stepwatch("rollback", "--config", other, cwd=tmp_path)
     assert none.returncode == 2 and "has no history in ./monitor_output" in none.stderr
     assert other.read_text() == "{}"
-
-
-def test_a_running_job_takes_up_a_rollback_as_a_new_plan(tmp_path: Path) -> None:
-    with Rehearsal(tmp_path, FIRST, "--steps", "100000", "--step-time", "2ms") as rehearsal:
-        rehearsal.until_event("wrote_back")
-        save(rehearsal.config, SECOND)
-        rehearsal.until_event("wrote_back")
-        assert stepwatch("rollback", "--config", rehearsal.config, "--history", rehearsal.out).returncode == 0
-        assert rehearsal.until_event("applied")["plan"] == 3
-        rehearsal.until_event("wrote_back")
-    assert stepwatch("show", 3, rehearsal.out).stdout == FIRST

@@ -1,25 +1,22 @@
-"""Limits that no config exceeds, set in the environment, and `stepwatch prune`."""
+"""The disk limit of the environment, and `stepwatch prune`."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from rehearse_process import BINARY, Rehearsal, save
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from command_line import stepwatch
+from rehearse_process import Rehearsal, save
 
 ENDLESS = '{"dynamic_on": true, "wg_distribution": true, "collect_times": 1000000}\n'
 SHORT = '{"dynamic_on": true, "wg_distribution": true, "collect_times": 2}\n'
 
 
 def prune(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [str(BINARY), "prune", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return stepwatch("prune", *arguments)
 
 
 def files_below(directory: Path) -> list[Path]:
@@ -33,10 +30,7 @@ def test_the_disk_limit_ends_the_collection(tmp_path: Path, monkeypatch: pytest.
         assert "the collection ends" in rehearsal.until_event("limited")["message"]
         rehearsal.until_event("wrote_back")
         rehearsal.until_socket_opens()
-        status = subprocess.run(
-            [str(BINARY), "status", str(rehearsal.process.pid)], capture_output=True, text=True, timeout=60
-        )
-        assert "on disk, used up" in status.stdout
+        assert "on disk, used up" in stepwatch("status", rehearsal.process.pid).stdout
         save(rehearsal.config, ENDLESS)
         assert "it writes no more rows" in rehearsal.until_event("refused")["message"]
     assert sum(path.stat().st_size for path in rehearsal.out.rglob("*.csv")) <= 24 << 10
@@ -44,24 +38,7 @@ def test_the_disk_limit_ends_the_collection(tmp_path: Path, monkeypatch: pytest.
     assert "limited" in [json.loads(line)["outcome"] for line in history.read_text().splitlines()]
 
 
-def test_output_outside_of_the_root_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STEPWATCH_OUTPUT_ROOT", str(tmp_path / "root"))
-    with Rehearsal(tmp_path, SHORT, "--steps", "100000", "--step-time", "2ms") as rehearsal:
-        message = rehearsal.until_event("refused")["message"]
-        assert str(rehearsal.out) in message and str(tmp_path / "root") in message
-    assert not rehearsal.out.exists()
-
-
-def test_a_limit_that_cannot_be_understood_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STEPWATCH_ROWS_PER_STEP_MAX", "many")
-    config = tmp_path / "config.json"
-    save(config, SHORT)
-    result = subprocess.run([str(BINARY), "rehearse", str(config)], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 2
-    assert "STEPWATCH_ROWS_PER_STEP_MAX=many is invalid" in result.stderr
-
-
-def test_prune_says_first_what_would_go_and_spares_a_run_that_lives(tmp_path: Path) -> None:
+def test_prune_lists_first_spares_a_live_run_and_finishes_an_interrupted_removal(tmp_path: Path) -> None:
     with Rehearsal(tmp_path, SHORT, "--steps", "100000", "--step-time", "2ms") as rehearsal:
         rehearsal.until_event("wrote_back")
         rehearsal.until_socket_opens()
@@ -85,23 +62,13 @@ def test_prune_says_first_what_would_go_and_spares_a_run_that_lives(tmp_path: Pa
 
     young = prune(rehearsal.out, "--older-than", "1d", "--yes")
     assert young.returncode == 7 and directory.exists()
+    (rehearsal.out / f".stepwatch-pruned-{directory.name}").mkdir()
+    assert "an interrupted removal" in prune(rehearsal.out, "--older-than", "30d").stdout
     done = prune(rehearsal.out, "--keep-bytes", "0", "--yes", "--json")
     assert done.returncode == 0
     assert [run["verdict"] for run in json.loads(done.stdout)["runs"]] == ["removed"]
     assert files_below(rehearsal.out) == []
     assert prune(rehearsal.out, "--keep-bytes", "0", "--yes").returncode == 7
-
-
-def test_prune_takes_runs_by_age_and_finishes_what_was_interrupted(tmp_path: Path) -> None:
-    with Rehearsal(tmp_path, SHORT, "--steps", "10") as rehearsal:
-        assert rehearsal.finish() == 0
-    (directory,) = rehearsal.out.iterdir()
-    for path in [*directory.rglob("*"), directory]:
-        os.utime(path, (1.7e9, 1.7e9))
-    directory.rename(directory.with_name(".stepwatch-pruned-" + directory.name))
-    assert "an interrupted removal" in prune(rehearsal.out, "--older-than", "30d").stdout
-    assert prune(rehearsal.out, "--older-than", "30d", "--yes").returncode == 0
-    assert files_below(rehearsal.out) == []
 
 
 def test_prune_without_a_rule_or_a_directory_is_an_error(tmp_path: Path) -> None:

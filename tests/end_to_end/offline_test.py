@@ -15,15 +15,10 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from command_line import stepwatch
 from rehearse_process import BINARY, Rehearsal
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
 RUN = "Dec03_21-34-40-rank0-aaaaaaaa"
-
-
-def stepwatch(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(BINARY), *map(str, arguments)], capture_output=True, text=True, timeout=60)
 
 
 def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:

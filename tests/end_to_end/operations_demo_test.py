@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import python_programs
-from stepwatchd_process import DAEMON
+from build_tree import STEPWATCHD
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
 pytest.importorskip("torch")
@@ -35,19 +35,19 @@ DETECTORS = {"pace": {"block_seconds": 1}}
 STEPS_BEFORE_LEAK = 260
 PATIENCE = Patience(*[DEADLINE_SECONDS] * len(dataclasses.fields(Patience)))
 
-needs_daemon = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+needs_daemon = pytest.mark.skipif(not STEPWATCHD.exists(), reason=f"{STEPWATCHD} is not built")
 
 
 class Nobody:
-    """An audience that is told for nothing."""
+    """An audience that ignores every call."""
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *told: None
+        return lambda *arguments: None
 
 
 @dataclasses.dataclass
 class Played:
-    """What became of the faults, all that was opened, and what the culprit has logged."""
+    """The outcomes of the faults, all opened incidents, and the log of the culprit."""
 
     outcomes: dict[str, Outcome]
     incidents: list[Incident]
@@ -79,7 +79,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     faults = [early_leak if fault is LEAK else fault for fault in story]
     with contextlib.ExitStack() as stack:
         runtime = stack.enter_context(runtime_directory(output))
-        stepwatchd = stack.enter_context(Stepwatchd(DAEMON, output, runtime, DETECTORS))
+        stepwatchd = stack.enter_context(Stepwatchd(STEPWATCHD, output, runtime, DETECTORS))
         wait_for(stepwatchd.answers, DEADLINE_SECONDS)
         watcher = Watcher(stepwatchd)
         job = stack.enter_context(StartedJob(output, runtime))
@@ -97,7 +97,7 @@ class TestStory:
     def test_every_fault_is_noticed_as_what_it_is_and_nothing_else_opens(self, played: Played) -> None:
         assert complaints(list(played.outcomes.values()), played.incidents) == []
 
-    def test_a_nan_is_told_with_its_rank_and_its_step(self, played: Played) -> None:
+    def test_a_nan_is_reported_with_its_rank_and_its_step(self, played: Played) -> None:
         _, incident = played.of(NAN)
         first = re.search(r"step (\d+): the first bad batch", played.log)
         assert first is not None, played.log
@@ -108,7 +108,7 @@ class TestStory:
         assert evidence["resolved_by"] == "recovery"
 
     @pytest.mark.long
-    def test_a_stopped_rank_is_told_by_the_state_of_its_process_and_with_its_stack(self, played: Played) -> None:
+    def test_a_stopped_rank_is_reported_by_the_state_of_its_process_and_with_its_stack(self, played: Played) -> None:
         outcome, incident = played.of(STOPPED)
         evidence = incident["evidence"]
         assert incident["since_step"] >= outcome.at_step
@@ -145,7 +145,7 @@ def an_outcome(fault: Fault, **changes: Any) -> Outcome:
     return Outcome(fault, 7, 1.0, incident, incident, resolved_after=1.0)
 
 
-def test_the_demo_complains_of_what_is_missed_misnamed_unresolved_or_unexplained() -> None:
+def test_the_demo_complains_of_a_missed_misnamed_unresolved_or_unexplained_incident() -> None:
     right = an_outcome(STOPPED)
     assert complaints([right], [right.opened or {}]) == []
     assert "not noticed" in complaints([Outcome(NAN, 7)], [])[0]
@@ -169,7 +169,7 @@ def processes_of(output: Path) -> list[str]:
 @needs_daemon
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     output = tmp_path / "demo"
-    command = [sys.executable, "-m", "operations_demo", "--program", str(DAEMON), "--output", str(output)]
+    command = [sys.executable, "-m", "operations_demo", "--program", str(STEPWATCHD), "--output", str(output)]
     path = os.pathsep.join(filter(None, [str(TOOLS), os.environ.get("PYTHONPATH", "")]))
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None

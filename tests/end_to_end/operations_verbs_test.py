@@ -7,17 +7,15 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rehearse_process import BINARY, Rehearsal, save
-from stepwatchd_process import DAEMON, DEADLINE_SECONDS, Stepwatchd
-
-pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+import command_line
+from rehearse_process import BINARY, Rehearsal, open_job, save
+from stepwatchd_process import DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, event, start
 
 NO_STEPWATCHD = 8
 
@@ -27,56 +25,28 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stepwatc
     """Run one where verbs look for it; it looks for no jobs."""
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(Path(os.environ["STEPWATCH_RUNTIME_DIR"]) / "ops"))
     monkeypatch.chdir(tmp_path)
-    settings = tmp_path / "stepwatchd.json"
-    settings.write_text(json.dumps({"discovery": {"enabled": False}}))
-    with Stepwatchd(tmp_path, settings, "stepwatchd.sock") as running:
+    with Stepwatchd(tmp_path, NO_JOBS, "stepwatchd.sock") as running:
         yield running
 
 
-def stepwatch(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [str(BINARY), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
+def stepwatch(*arguments: object, code: int = 0, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    done = command_line.stepwatch(*arguments, env=env)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
 
-def answer(*arguments: object, code: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(stepwatch(*arguments, "--json", code=code).stdout)
+def answer(*arguments: object, code: int = 0, env: dict[str, str] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(stepwatch(*arguments, "--json", code=code, env=env).stdout)
     assert found["version"] == 1
     return found
-
-
-def event(run: str, kind: str, **members: object) -> dict[str, Any]:
-    return {"t": time.time(), "run": run, "event": {"kind": kind, **members}}
-
-
-def beat(run: str, step: int, loss: float | str = 2.0, rank: int = 0, **members: object) -> dict[str, Any]:
-    told = {"step": step, "phase": "train", "loss": loss, "grad_norm": 1.0, "step_seconds": 0.1, **members}
-    return {"t": time.time(), "run": run, "rank": rank, "beat": told}
-
-
-def incident_of(daemon: Stepwatchd, run: str) -> dict[str, Any]:
-    def found() -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = daemon.get(f"/v1/incidents?state=all&run={run}")["incidents"]
-        return listed
-
-    return dict(daemon.until(found)[0])
-
-
-def make_nan(daemon: Stepwatchd, run: str = "r1") -> dict[str, Any]:
-    daemon.tell(event(run, "start", world=1, host="h1"), *[beat(run, step) for step in range(10)])
-    daemon.tell(*[beat(run, step, "nan") for step in range(10, 14)])
-    return incident_of(daemon, run)
 
 
 def make_exception(daemon: Stepwatchd, run: str = "r2") -> dict[str, Any]:
     stack = 'Traceback\n  File "train.py", line 7, in <module>\n  File "gpt.py", line 12, in forward\nValueError'
     raised = event(run, "exception", type="ValueError", message="bad sample", stack=stack)
-    daemon.tell(
-        event(run, "start", world=2, host="h1"), *[beat(run, step, rank=rank) for step in range(9) for rank in (0, 1)]
-    )
-    daemon.tell({**raised, "rank": 1})
-    return incident_of(daemon, run)
+    daemon.send(start(run, 2), *[beat(step, run=run, rank=rank) for step in range(9) for rank in (0, 1)])
+    daemon.send({**raised, "rank": 1})
+    return daemon.incident_of(run)
 
 
 # --- runs and incidents ---
@@ -84,23 +54,21 @@ def make_exception(daemon: Stepwatchd, run: str = "r2") -> dict[str, Any]:
 
 def test_runs_are_listed_and_those_that_have_ended_only_on_request(daemon: Stepwatchd) -> None:
     assert "has no runs" in stepwatch("runs").stderr
-    daemon.tell(
-        event("alive", "start", world=2), *[beat("alive", step, rank=rank) for step in range(9) for rank in (0, 1)]
-    )
-    daemon.tell(event("over", "start", world=1), beat("over", 3), event("over", "end", reason="ok"))
+    daemon.send(start("alive", 2), *[beat(step, run="alive", rank=rank) for step in range(9) for rank in (0, 1)])
+    daemon.send(start("over"), beat(3, run="over"), event("over", "end", reason="ok"))
     daemon.until(lambda: daemon.get("/v1/runs/over")["state"] == "ended")
     listed = stepwatch("runs")
     assert "alive" in listed.stdout and "over" not in listed.stdout
     assert "1 ended run hidden" in listed.stderr
     assert "ended (ok)" in stepwatch("runs", "--all").stdout
     assert [run["id"] for run in answer("runs")["runs"]] == ["alive"]
-    told = {run["id"]: run for run in answer("runs", "--all")["runs"]}
-    assert told["alive"]["step"] == 8 and told["over"]["end_reason"] == "ok"
+    runs = {run["id"]: run for run in answer("runs", "--all")["runs"]}
+    assert runs["alive"]["step"] == 8 and runs["over"]["end_reason"] == "ok"
 
 
 def test_incidents_that_are_open_are_listed_with_culprits_and_the_last_good_step(daemon: Stepwatchd) -> None:
     assert "no incident is open" in stepwatch("incidents").stderr
-    incident = make_nan(daemon)
+    incident = daemon.make_incident()
     line = stepwatch("incidents").stdout.splitlines()[1].split()
     assert line[:6] == [incident["id"], "critical", "loss_nonfinite", "r1", "0", "9"]
     assert answer("incidents", "--run", "r")["incidents"][0]["id"] == incident["id"]
@@ -111,42 +79,40 @@ def test_incidents_that_are_open_are_listed_with_culprits_and_the_last_good_step
     stepwatch("incidents", "--limit", 0, code=2)
 
 
-def test_where_no_stepwatchd_is_each_verb_says_where_it_looked_and_how_to_start_one(
+def test_without_a_stepwatchd_each_verb_prints_where_it_looked_and_how_to_start_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "none"))
     for arguments in (["runs"], ["incidents"], ["incidents", "--watch"], ["ack", "1"], ["silence", "--list"], ["why"]):
-        said = stepwatch(*arguments, code=NO_STEPWATCHD)
-        assert said.stdout == ""
-        assert str(tmp_path / "none" / "stepwatchd.sock") in said.stderr and "stepwatchd run" in said.stderr
+        failed = stepwatch(*arguments, code=NO_STEPWATCHD)
+        assert failed.stdout == ""
+        assert str(tmp_path / "none" / "stepwatchd.sock") in failed.stderr and "stepwatchd run" in failed.stderr
         assert answer(*arguments, code=NO_STEPWATCHD)["error"]["code"] == "unreachable"
     elsewhere = tmp_path / "other.sock"
     assert f"{elsewhere}: no such file" in stepwatch("runs", "--stepwatchd", elsewhere, code=NO_STEPWATCHD).stderr
 
 
-def test_a_job_in_the_place_of_stepwatchd_is_not_taken_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
-    with Rehearsal(tmp_path, '{"dynamic_on": false}', "--steps", "1000000", "--step-time", "5ms") as job:
-        job.until_socket_opens()
-        socket = next((tmp_path / "r").glob("*.sock"))
+def test_a_job_in_the_place_of_stepwatchd_is_not_taken_for_it(tmp_path: Path, runtime: Path) -> None:
+    with open_job(tmp_path, '{"dynamic_on": false}'):
+        socket = next(runtime.glob("*.sock"))
         assert "another program" in stepwatch("runs", "--stepwatchd", socket, code=NO_STEPWATCHD).stderr
 
 
 def test_a_stepwatchd_may_be_named_by_its_socket(daemon: Stepwatchd, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_nan(daemon)
+    daemon.make_incident()
     monkeypatch.delenv("STEPWATCH_RUNTIME_DIR")
     assert "r1" in stepwatch("runs", "--stepwatchd", daemon.socket).stdout
 
 
-# --- what people say ---
+# --- acknowledgements and silences ---
 
 
 def test_an_incident_is_acknowledged_by_the_beginning_of_its_id(daemon: Stepwatchd) -> None:
-    nan, raised = make_nan(daemon), make_exception(daemon)
-    said = stepwatch("ack", nan["id"][:6], "--note", "looking", "--by", "kim")
-    assert "acknowledged by kim: looking" in said.stdout
+    nan, raised = daemon.make_incident(), make_exception(daemon)
+    done = stepwatch("ack", nan["id"][:6], "--note", "looking", "--by", "kim")
+    assert "acknowledged by kim: looking" in done.stdout
     assert "acknowledged by kim: looking" in stepwatch("incidents").stdout
-    assert incident_of(daemon, "r1")["acknowledged"]["by"] == "kim"
+    assert daemon.incident_of("r1")["acknowledged"]["by"] == "kim"
     assert answer("ack", raised["id"])["incident"]["acknowledged"]["by"] != ""
     ambiguous = stepwatch("ack", "", code=2)
     assert f"{nan['id']} (loss_nonfinite in r1)" in ambiguous.stderr
@@ -155,7 +121,7 @@ def test_an_incident_is_acknowledged_by_the_beginning_of_its_id(daemon: Stepwatc
 
 
 def test_a_silence_is_made_listed_and_ended(daemon: Stepwatchd) -> None:
-    make_nan(daemon, "run-1")
+    daemon.make_incident("run-1")
     assert "no active silence" in stepwatch("silence", "--list").stderr
     made = stepwatch("silence", "--run", "run", "--kind", "loss_*", "--for", "2h", "--note", "known", "--by", "kim")
     identity = made.stdout.split()[1].rstrip(":")
@@ -169,7 +135,7 @@ def test_a_silence_is_made_listed_and_ended(daemon: Stepwatchd) -> None:
     stepwatch("silence", "--end", identity, code=2)
 
 
-def test_a_silence_that_cannot_be_meant_is_refused_with_what_would_be_taken(daemon: Stepwatchd) -> None:
+def test_an_unusable_silence_is_refused_with_the_accepted_values(daemon: Stepwatchd) -> None:
     refused = stepwatch("silence", "--kind", "stragler", "--for", "2h", code=2)
     assert "unknown kind of incident stragler; the nearest kind is straggler" in refused.stderr
     assert "the kinds are stuck, " in stepwatch("silence", "--kind", "zzzzzzzzz", "--for", "2h", code=2).stderr
@@ -217,8 +183,8 @@ class Watching:
         return self.process.wait(DEADLINE_SECONDS)
 
 
-def test_changes_are_told_as_they_come_until_it_is_interrupted(daemon: Stepwatchd) -> None:
-    first = make_nan(daemon)
+def test_changes_are_printed_as_they_come_until_it_is_interrupted(daemon: Stepwatchd) -> None:
+    first = daemon.make_incident()
     with Watching() as plain, Watching("--json", "--run", "r2") as of_one_run:
         daemon.until(lambda: plain.lines)
         assert "  open  " in plain.lines[0] and first["id"] in plain.lines[0]
@@ -227,18 +193,18 @@ def test_changes_are_told_as_they_come_until_it_is_interrupted(daemon: Stepwatch
         stepwatch("ack", second["id"], "--by", "kim")
         daemon.until(lambda: any("acknowledged by kim" in line for line in plain.lines))
         daemon.until(lambda: any('"acknowledged"' in line and "kim" in line for line in of_one_run.lines))
-        told = [json.loads(line) for line in of_one_run.lines]
-        assert {each["run"] for each in told} == {"r2"}
+        changes = [json.loads(line) for line in of_one_run.lines]
+        assert {each["run"] for each in changes} == {"r2"}
         assert any("  opened  " in line and second["id"] in line for line in plain.lines)
         # Whether the second one had asked yet when the incident opened is not known.
-        assert told[0]["change"] in ("open", "opened") and told[-1]["change"] == "acknowledged"
+        assert changes[0]["change"] in ("open", "opened") and changes[-1]["change"] == "acknowledged"
         assert plain.end(signal.SIGINT) == 0
         assert of_one_run.end(signal.SIGTERM) == 0
 
 
-def test_what_happened_while_stepwatchd_was_restarted_is_told_once(daemon: Stepwatchd) -> None:
+def test_a_change_during_a_restart_of_stepwatchd_is_printed_once(daemon: Stepwatchd) -> None:
     with Watching("--json") as watching:
-        first = make_nan(daemon)
+        first = daemon.make_incident()
         daemon.until(lambda: watching.lines)
         watching.process.send_signal(signal.SIGSTOP)
         daemon.kill()
@@ -246,16 +212,16 @@ def test_what_happened_while_stepwatchd_was_restarted_is_told_once(daemon: Stepw
         second = make_exception(daemon)
         watching.process.send_signal(signal.SIGCONT)
         daemon.until(lambda: any(second["id"] in line for line in watching.lines))
-        told = [json.loads(line) for line in watching.lines]
-        assert {each["id"] for each in told} == {first["id"], second["id"]}
-        numbers = [each["number"] for each in told if each["change"] != "open"]
+        changes = [json.loads(line) for line in watching.lines]
+        assert {each["id"] for each in changes} == {first["id"], second["id"]}
+        numbers = [each["number"] for each in changes if each["change"] != "open"]
         assert numbers == sorted(set(numbers))
         assert any("reconnected" in note for note in watching.notes)
         assert watching.end(signal.SIGTERM) == 0
 
 
 def test_a_stepwatchd_with_another_store_is_followed_after_a_gap(daemon: Stepwatchd) -> None:
-    first = make_nan(daemon)
+    first = daemon.make_incident()
     with Watching() as watching:
         daemon.until(lambda: watching.lines)
         daemon.kill(signal.SIGTERM)
@@ -270,7 +236,7 @@ def test_a_stepwatchd_with_another_store_is_followed_after_a_gap(daemon: Stepwat
 # --- why ---
 
 
-def test_why_says_since_when_who_where_and_what_to_do_on_one_screen(daemon: Stepwatchd) -> None:
+def test_why_shows_time_culprit_layer_and_advice_on_one_screen(daemon: Stepwatchd) -> None:
     incident = make_exception(daemon)
     text = stepwatch("why").stdout
     assert len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 80
@@ -282,31 +248,29 @@ def test_why_says_since_when_who_where_and_what_to_do_on_one_screen(daemon: Step
     assert "\nchanged   edits unknown: no job of the run responds on this machine" in text
     assert "--stacks" in text and "\nnext      " in text
     assert 'File "train.py", line 7, in <module>' in stepwatch("why", "r2", "--stacks").stdout
-    told = answer("why", "r")
-    assert told["run"]["id"] == "r2" and told["incidents"][0]["id"] == incident["id"]
-    assert told["changed_unknown"] and told["layer"].startswith("File")
+    found = answer("why", "r")
+    assert found["run"]["id"] == "r2" and found["incidents"][0]["id"] == incident["id"]
+    assert found["changed_unknown"] and found["layer"].startswith("File")
 
 
 def test_why_without_a_run_means_the_worst_and_of_an_ended_run_the_last(daemon: Stepwatchd) -> None:
     assert "no incident is open" in stepwatch("why").stdout
     assert answer("why")["incidents"] == []
-    make_nan(daemon)
-    stepwatch("ack", incident_of(daemon, "r1")["id"])
+    stepwatch("ack", daemon.make_incident()["id"])
     make_exception(daemon)
-    assert answer("why")["run_id"] == "r2"  # somebody sees to the other
-    daemon.tell(event("r1", "end", reason="ok"))
-    told = answer("why", "r1")
-    assert told["run"]["state"] == "ended" and told["incidents"][0]["incident"] == "loss_nonfinite"
-    daemon.tell(event("well", "start", world=1), beat("well", 3))
+    assert answer("why")["run_id"] == "r2"  # the other is acknowledged
+    daemon.send(event("r1", "end", reason="ok"))
+    found = answer("why", "r1")
+    assert found["run"]["state"] == "ended" and found["incidents"][0]["incident"] == "loss_nonfinite"
+    daemon.send(start("well"), beat(3, run="well"))
     assert "no incidents" in stepwatch("why", "well").stdout
     assert 'no run with the id prefix "x"' in stepwatch("why", "x", code=2).stderr
 
 
-def test_why_tells_a_jump_of_the_learning_rate(daemon: Stepwatchd) -> None:
-    daemon.tell(event("r1", "start", world=1), *[beat("r1", step, lr=1e-4) for step in range(9)])
-    daemon.tell(beat("r1", 9, lr=1e-2))
-    daemon.tell(*[beat("r1", step, "nan", lr=1e-2) for step in range(10, 14)])
-    incident_of(daemon, "r1")
+def test_why_shows_a_jump_of_the_learning_rate(daemon: Stepwatchd) -> None:
+    daemon.send(start(), *[beat(step, lr=1e-4 if step < 9 else 1e-2) for step in range(10)])
+    daemon.send(*[beat(step, "nan", lr=1e-2) for step in range(10, 14)])
+    daemon.incident_of("r1")
     text = stepwatch("why").stdout.replace("\n          ", " ")
     assert "the learning rate went from 0.0001 to 0.01 at step 9" in text
 
@@ -319,34 +283,18 @@ def test_why_asks_the_running_job_which_edits_came_before(daemon: Stepwatchd, tm
         job.until_event("applied")
         threading.Thread(target=job.finish, daemon=True).start()
         run = run_of(job)
-        daemon.until(lambda: "plan 2" in history_of(run))
-        daemon.tell(event(run, "start", world=1), *[beat(run, step) for step in range(9)])
-        daemon.tell(*[beat(run, step, "nan") for step in range(9, 14)])
-        incident_of(daemon, run)
-        told = answer("why", run)
-        assert told["changed_unknown"] is None
-        assert told["changed"][0].startswith("plan 2 began at step ")
-        assert "step_interval 1 -> 2" in told["changed"][0] and f"by uid {os.geteuid()}" in told["changed"][0]
-        assert told["changed"][1].startswith("plan 1 began at step ")
+        daemon.until(lambda: "plan 2" in command_line.stepwatch("history", run).stdout)
+        daemon.make_incident(run)
+        found = answer("why", run)
+        assert found["changed_unknown"] is None
+        assert found["changed"][0].startswith("plan 2 began at step ")
+        assert "step_interval 1 -> 2" in found["changed"][0] and f"by uid {os.geteuid()}" in found["changed"][0]
+        assert found["changed"][1].startswith("plan 1 began at step ")
         # The job measures gradients, which are finite.
         daemon.until(lambda: "finite" in answer("why", run)["layer_unknown"])
-    # It has ended, and its history lies where nobody looks.
+    # It has ended, and its history is not in the usual place.
     assert "no job of the run responds" in answer("why", run)["changed_unknown"]
-    done = subprocess.run(
-        [str(BINARY), "why", run, "--json"],
-        env={**os.environ, "MONITOR_OUTPUT_DIR": str(job.out)},
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-        check=True,
-    )
-    assert json.loads(done.stdout)["changed"] == told["changed"]
-
-
-def history_of(run: str) -> str:
-    """Return what is known of its edits, which is nothing at first."""
-    command = [str(BINARY), "history", run]
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False).stdout
+    assert answer("why", run, env={"MONITOR_OUTPUT_DIR": str(job.out)})["changed"] == found["changed"]
 
 
 def run_of(job: Rehearsal) -> str:

@@ -1,4 +1,4 @@
-"""The comparison with a bare loop runs, and prints and writes a row for each process. Nothing is timed here."""
+"""The comparison with a bare loop runs, and prints and writes a row for each process. No test measures time."""
 
 from __future__ import annotations
 

@@ -1,47 +1,32 @@
-"""`stepwatch plan` beside a running job: what a config would change."""
+"""`stepwatch plan` beside a running job: the changes that a config would make."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import jsonschema
 import pytest
 
-from rehearse_process import BINARY, ROOT, Rehearsal, save
+from command_line import answer, check, stepwatch
+from rehearse_process import Rehearsal, open_job, save
 
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
-
-API = json.loads((ROOT / "schemas/control_api.json").read_text())
 OFF = '{"dynamic_on": false}'
 ON = '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "ops": ["norm", "max"]}'
 
 
-def stepwatch(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [str(BINARY.resolve()), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=cwd, check=False)
-
-
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rehearsal]:
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
-    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "5ms") as rehearsal:
-        rehearsal.until_step(1)
-        yield rehearsal
+def job(tmp_path: Path, runtime: Path) -> Iterator[Rehearsal]:
+    with open_job(tmp_path, OFF) as job:
+        yield job
 
 
 def preview(*arguments: object) -> tuple[int, dict]:
-    answer = stepwatch("plan", *arguments, "--json")
-    value = json.loads(answer.stdout)
-    reference = {"$ref": "#/components/schemas/Preview", "components": API["components"]}
-    jsonschema.Draft202012Validator(reference).validate(value)
-    return answer.returncode, value
+    code, value = answer("plan", *arguments)
+    check("Preview", value)
+    return code, value
 
 
-def test_the_exit_code_says_whether_something_would_change(job: Rehearsal, tmp_path: Path) -> None:
+def test_the_exit_code_shows_whether_something_would_change(job: Rehearsal, tmp_path: Path) -> None:
     new = tmp_path / "new.json"
     new.write_text(ON)
     code, value = preview(new, "--job", job.config)
@@ -66,7 +51,7 @@ def test_the_exit_code_says_whether_something_would_change(job: Rehearsal, tmp_p
     assert job.steps()[-1]["collected"] and not job.events("armed")[1:]
 
 
-def test_what_a_kind_has_cost_stands_beside_it(job: Rehearsal, tmp_path: Path) -> None:
+def test_the_measured_cost_of_a_kind_stands_beside_it(job: Rehearsal, tmp_path: Path) -> None:
     new = tmp_path / "new.json"
     new.write_text(ON.replace("{", '{"param_distribution": true, ', 1))
     assert {kind["seconds_per_collected_step"] for kind in preview(new, "--job", job.config)[1]["sites"]} == {None}
@@ -118,12 +103,3 @@ def test_the_table_is_for_people_and_plain_in_a_pipe(job: Rehearsal, tmp_path: P
     assert refused.returncode == 2 and f"{new}:2:10: error:" in refused.stderr
     missing = stepwatch("plan", tmp_path / "missing.json", "--job", job.process.pid)
     assert missing.returncode == 2 and "missing.json" in missing.stderr
-
-
-def test_without_its_control_socket_a_job_is_not_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
-    config = tmp_path / "config.json"
-    config.write_text(ON)
-    assert stepwatch("plan", config, "--job", config).returncode == 6
-    assert stepwatch("plan", config, "--job", "x", "--sites", "y").returncode == 2
-    assert os.listdir(tmp_path) == ["config.json"]

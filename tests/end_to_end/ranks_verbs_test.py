@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from control_socket_client import ask
-from control_socket_test import check, stepwatch
-from rehearse_process import BINARY, Rehearsal
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from command_line import answer, check, stepwatch
+from rehearse_process import Rehearsal
 
 WORLD = 3
 OFF = '{"dynamic_on": false}'
 ON = '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "ops": ["norm"]}'
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "r"
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(path))
-    return path
 
 
 def start(directory: Path, rank: int, *arguments: str) -> Rehearsal:
@@ -40,6 +28,7 @@ def job(tmp_path: Path, runtime: Path) -> Iterator[list[Rehearsal]]:
     for rank in ranks:
         rank.until_step(1)
         rank.until_socket_opens()
+    until(lambda: ranks_of()[0] == 0)
     yield ranks
     for rank in ranks:
         rank.__exit__()
@@ -52,117 +41,97 @@ def until(wanted: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def ranks_of(runtime: Path, *job: str) -> tuple[int, dict]:
-    done = stepwatch(runtime, "status", "--ranks", "--json", *job)
-    return done.returncode, json.loads(done.stdout) if done.stdout else {}
+def ranks_of(*job: object) -> tuple[int, dict]:
+    return answer("status", "--ranks", *job)
 
 
-def test_the_ranks_of_a_run_are_one_job(job: list[Rehearsal], runtime: Path) -> None:
-    until(lambda: ranks_of(runtime)[0] == 0)
-    _, ranks = ranks_of(runtime)
+def test_the_ranks_of_a_run_are_one_job(job: list[Rehearsal]) -> None:
+    _, ranks = ranks_of()
     check("Ranks", ranks)
     assert [rank["rank"] for rank in ranks["ranks"]] == [0, 1, 2]
     assert [rank["pid"] for rank in ranks["ranks"]] == [rank.process.pid for rank in job]
     assert ranks["complete"] and not ranks["missing"]
-    table = stepwatch(runtime, "status", "--ranks").stdout
+    table = stepwatch("status", "--ranks").stdout
     assert "3 of 3 ranks" in table and table.count("IDLE") == 3
     # Every rank's own control socket says the same.
     for rank in job:
-        assert ranks_of(runtime, str(rank.process.pid))[1]["complete"]
+        assert ranks_of(rank.process.pid)[1]["complete"]
 
-    listed = json.loads(stepwatch(runtime, "ps", "--json").stdout)
+    listed = answer("ps")[1]
     assert len(listed["jobs"]) == WORLD
     assert [(run["ranks"], run["world_size"]) for run in listed["runs"]] == [([0, 1, 2], WORLD)]
-    text = stepwatch(runtime, "ps").stdout
+    text = stepwatch("ps").stdout
     assert f"run {listed['runs'][0]['run_id'][:8]}" in text and "3/3 ranks" in text
     # The job need not be named, and rank 0 stands for it.
-    assert json.loads(stepwatch(runtime, "status", "--json").stdout)["pid"] == job[0].process.pid
+    assert answer("status")[1]["pid"] == job[0].process.pid
 
 
-def test_all_ranks_pause_go_on_and_begin_an_edit_at_one_step(
-    job: list[Rehearsal], runtime: Path, tmp_path: Path
-) -> None:
-    until(lambda: ranks_of(runtime)[0] == 0)
+def test_all_ranks_pause_go_on_and_begin_an_edit_at_one_step(job: list[Rehearsal], tmp_path: Path) -> None:
     new = tmp_path / "new.json"
     new.write_text(ON)
-    step = max(rank["step"] for rank in ranks_of(runtime)[1]["ranks"]) + 600
-    applied = stepwatch(runtime, "apply", str(new), "--config", str(job[0].config), "--at-step", str(step), "--json")
-    assert applied.returncode == 0 and json.loads(applied.stdout)["at_step"] == step
+    step = max(rank["step"] for rank in ranks_of()[1]["ranks"]) + 600
+    code, applied = answer("apply", new, "--config", job[0].config, "--at-step", step)
+    assert code == 0 and applied["at_step"] == step
     for rank in job:
         assert rank.until_event("applied")["step"] == step
     for verb, event in (("pause", "paused"), ("resume", "resumed")):
-        done = stepwatch(runtime, verb, str(job[2].process.pid), "--json")
-        answer = json.loads(done.stdout)
-        check("Paused", answer)
+        code, paused = answer(verb, job[2].process.pid)
+        check("Paused", paused)
         # On a machine that is busy the ranks may take longer than the answer waits.
-        assert done.returncode in (0, 5) and answer["outcome"] in (event, "under_way")
-        assert answer["ranks"] == "all"
+        assert code in (0, 5) and paused["outcome"] in (event, "under_way")
+        assert paused["ranks"] == "all"
         first, *others = [rank.until_event(event)["step"] for rank in job]
         assert others == [first] * (WORLD - 1)
 
 
-def test_a_rank_that_is_killed_is_missing(job: list[Rehearsal], runtime: Path) -> None:
-    until(lambda: ranks_of(runtime)[0] == 0)
+def test_a_rank_that_is_killed_is_missing(job: list[Rehearsal]) -> None:
     job[1].process.send_signal(signal.SIGSTOP)
-    code, ranks = ranks_of(runtime, str(job[0].process.pid))
+    code, ranks = ranks_of(job[0].process.pid)
     job[1].process.send_signal(signal.SIGCONT)
     assert code == 5 and [rank["rank"] for rank in ranks["missing"]] == [1]
     check("Ranks", ranks)
     job[0].process.kill()
     job[0].process.wait()
-    done = stepwatch(runtime, "status", "--ranks", str(job[2].process.pid))
+    done = stepwatch("status", "--ranks", job[2].process.pid)
     assert done.returncode == 6 and "rank 0 has not answered" in done.stderr
 
 
-def test_a_dry_run_asks_every_rank_and_changes_nothing(job: list[Rehearsal], runtime: Path, tmp_path: Path) -> None:
-    until(lambda: ranks_of(runtime)[0] == 0)
+def test_a_dry_run_asks_every_rank_and_changes_nothing(job: list[Rehearsal], tmp_path: Path) -> None:
     new = tmp_path / "new.json"
     new.write_text(ON)
     config = job[0].config
 
-    def dry_run() -> subprocess.CompletedProcess[str]:
-        return stepwatch(runtime, "apply", new, "--config", config, "--dry-run=ranks", "--json")
+    def dry_run() -> tuple[int, dict]:
+        return answer("apply", new, "--config", config, "--dry-run=ranks")
 
-    done = dry_run()
-    assert done.returncode == 0, done.stderr
-    trials = json.loads(done.stdout)
+    code, trials = dry_run()
+    assert code == 0
     check("DryRun", trials)
     assert trials["accepted"] == WORLD and all(rank["rows_per_step"] > 0 for rank in trials["ranks"])
-    assert "3 of 3 ranks would accept" in stepwatch(runtime, "apply", new, "--config", config, "--dry-run=ranks").stdout
+    assert "3 of 3 ranks would accept" in stepwatch("apply", new, "--config", config, "--dry-run=ranks").stdout
     assert config.read_text() == OFF
-    assert {rank["state"] for rank in ranks_of(runtime)[1]["ranks"]} == {"IDLE"}
+    assert {rank["state"] for rank in ranks_of()[1]["ranks"]} == {"IDLE"}
 
     new.write_text('{"ops": 3}')
-    refused = dry_run()
-    assert refused.returncode == 2 and json.loads(refused.stdout)["error"]["code"] == "invalid"
+    code, refused = dry_run()
+    assert code == 2 and refused["error"]["code"] == "invalid"
     new.write_text(ON)
     job[2].process.kill()
     job[2].process.wait()
-    missing = dry_run()
-    assert missing.returncode == 4
-    check("DryRun", json.loads(missing.stdout))
-    assert stepwatch(runtime, "apply", new, "--config", tmp_path / "other.json", "--dry-run=ranks").returncode == 6
+    code, missing = dry_run()
+    assert code == 4
+    check("DryRun", missing)
+    assert stepwatch("apply", new, "--config", tmp_path / "other.json", "--dry-run=ranks").returncode == 6
 
 
 def test_ranks_without_a_store_answer_for_themselves(tmp_path: Path, runtime: Path) -> None:
     with start(tmp_path, 1) as rank:
         rank.until_step(1)
-        until(lambda: stepwatch(runtime, "status").returncode == 0)
-        code, ranks = ranks_of(runtime)
+        until(lambda: stepwatch("status").returncode == 0)
+        code, ranks = ranks_of()
         check("Ranks", ranks)
         assert code == 5 and ranks["alone"] and [each["rank"] for each in ranks["ranks"]] == [1]
         new = tmp_path / "new.json"
         new.write_text(ON)
-        done = stepwatch(runtime, "apply", new, "--config", rank.config, "--dry-run=ranks")
+        done = stepwatch("apply", new, "--config", rank.config, "--dry-run=ranks")
         assert done.returncode == 5 and "only this rank was asked" in done.stdout
-
-
-def test_what_belongs_to_the_job_is_asked_at_any_control_socket_with_curl(job: list[Rehearsal], runtime: Path) -> None:
-    until(lambda: ranks_of(runtime)[0] == 0)
-    for path in runtime.glob("[0-9]*.sock"):
-        status, headers, text = ask(path, "GET", "/v1/ranks")
-        assert status == 200 and headers["Content-Type"] == "application/json"
-        check("Ranks", json.loads(text))
-        status, _, text = ask(path, "POST", "/v1/dry-run", "{")
-        assert status == 200
-        check("DryRun", json.loads(text))

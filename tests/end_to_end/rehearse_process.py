@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from build_tree import STEPWATCH
+from build_tree import STEPWATCH, skip_without
 
-ROOT = Path(__file__).resolve().parents[2]
+skip_without(STEPWATCH)
 BINARY = STEPWATCH
 
 
@@ -106,3 +107,12 @@ class Rehearsal:
         assert set(drained) == {event["plan"] for event in self.events("applied")}
         for plan, ledger in drained.items():
             assert ledger["produced"] == ledger["written"] + sum(ledger["dropped"].values()), plan
+
+
+@contextlib.contextmanager
+def open_job(directory: Path, text: str, *arguments: str, step_time: str = "5ms") -> Iterator[Rehearsal]:
+    """Run a job that ends with the test, and whose control socket is open."""
+    with Rehearsal(directory, text, "--steps", "1000000000", "--step-time", step_time, *arguments) as job:
+        job.until_step(1)
+        job.until_socket_opens()
+        yield job

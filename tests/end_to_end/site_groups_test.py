@@ -1,19 +1,17 @@
-"""Groups of sites through the real binary: exact rows, what `plan` says of them, and their files in other readers."""
+"""Groups of sites through the real binary: exact rows, their plan, and their files in other readers."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas
 import pytest
 
-from rehearse_process import BINARY, Rehearsal
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from command_line import stepwatch
+from rehearse_process import Rehearsal
 
 CONFIG = r"""{
   "wg_distribution": true, "start_step": 2, "step_interval": 2, "collect_times": 6, "ops": ["norm"],
@@ -25,10 +23,6 @@ CONFIG = r"""{
 }
 """
 COLLECTED = [2, 4, 6, 8, 10, 12]
-
-
-def stepwatch(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(BINARY), *map(str, arguments)], capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +59,7 @@ def test_every_group_has_the_rows_of_its_steps_and_the_account_is_exact(run: Reh
     assert drained["collected_steps"] == 6
 
 
-def test_pandas_reads_what_a_group_does_not_ask_for_as_missing(run: Rehearsal) -> None:
+def test_pandas_reads_unselected_statistics_of_a_group_as_missing(run: Rehearsal) -> None:
     rows = frame(run, "grad_reduced")
     assert list(rows.columns) == ["vpp_stage", "name", "step", "norm", "zeros", "shape", "dtype"]
     of_group = rows["name"] == "layers.3.weight"
@@ -88,31 +82,22 @@ def test_the_offline_tools_read_files_with_empty_cells(run: Rehearsal, tmp_path:
     assert stepwatch("csv2tb", "--monitor-path", run.out, "--output-dirpath", tmp_path / "tb").returncode == 0
 
 
-def test_plan_tells_sites_rows_and_bytes_of_each_group(run: Rehearsal) -> None:
+def test_plan_lists_sites_rows_and_bytes_of_each_group(run: Rehearsal) -> None:
     (manifest,) = run.out.glob("*/manifest.json")
-    told = json.loads(stepwatch("plan", run.config, "--sites", manifest, "--json").stdout)
-    groups = [(group["match"], group["every"], group["sites"], group["rows"]) for group in told["groups"]]
+    plan = json.loads(stepwatch("plan", run.config, "--sites", manifest, "--json").stdout)
+    groups = [(group["match"], group["every"], group["sites"], group["rows"]) for group in plan["groups"]]
     assert groups == [("layers.[01]", 3, 4, 4), ("layers.2", 0, 0, 0), (r"re:layers\.[3-9].*", 2, 2, 2)]
-    assert told["groups"][2]["parameter_bytes"] == 2 * 100 * 4
-    assert told["groups"][2]["ops"] == ["zeros", "shape", "dtype"]
-    assert told["rows_per_step"] == 4 + 2 + 6
-    assert told["mean_rows_per_step"] == pytest.approx(4 / 3 + 2 / 2 + 6)
-    assert told["parameter_bytes_per_step"] == 8 * 100 * 4
+    assert plan["groups"][2]["parameter_bytes"] == 2 * 100 * 4
+    assert plan["groups"][2]["ops"] == ["zeros", "shape", "dtype"]
+    assert plan["rows_per_step"] == 4 + 2 + 6
+    assert plan["mean_rows_per_step"] == pytest.approx(4 / 3 + 2 / 2 + 6)
+    assert plan["parameter_bytes_per_step"] == 8 * 100 * 4
     text = stepwatch("plan", run.config, "--sites", manifest).stdout
     assert 'sites[0]    "layers.[01]": 4 sites, 4 rows, 0.0 MB in one of 3 collected steps; max, norm' in text
     assert 'sites[1]    "layers.2": not collected' in text
 
 
-def test_a_plan_without_groups_says_nothing_of_them(run: Rehearsal, tmp_path: Path) -> None:
-    (manifest,) = run.out.glob("*/manifest.json")
-    plain = tmp_path / "plain.json"
-    plain.write_text('{"wg_distribution": true}')
-    told = json.loads(stepwatch("plan", plain, "--sites", manifest, "--json").stdout)
-    assert "groups" not in told and "mean_rows_per_step" not in told
-    assert "mean" not in stepwatch("plan", plain, "--sites", manifest).stdout
-
-
-def test_a_group_that_matches_nothing_is_told_with_a_suggestion(tmp_path: Path) -> None:
+def test_a_group_that_matches_nothing_is_reported_with_a_suggestion(tmp_path: Path) -> None:
     text = '{"stepwatch": {"sites": [{"match": "layer.0", "kinds": ["actv"]}]}}'
     with Rehearsal(tmp_path, text, "--steps", "2", "--step-time", "1ms", dynamic=False) as rehearsal:
         assert rehearsal.finish() == 0

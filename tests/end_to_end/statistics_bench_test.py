@@ -1,4 +1,4 @@
-"""The benchmark of the statistics runs and writes the figures that others read from its file. Nothing is timed here."""
+"""The benchmark of the statistics runs and writes the figures that others read from its file. No test measures time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 
 from build_tree import BUILD
 
-ROOT = Path(__file__).resolve().parents[2]
 BENCH = Path(os.environ.get("STEPWATCH_STATS_BENCH", BUILD / "bin/stats_bench"))
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not BENCH.exists(), reason=f"{BENCH} is not built")]

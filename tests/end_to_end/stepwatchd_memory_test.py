@@ -1,4 +1,4 @@
-"""A job whose cgroup has a limit of memory, and what stepwatchd says of its kill."""
+"""A job that is killed for the memory limit of its cgroup, and its incident."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rehearse_process import BINARY, Rehearsal
-from stepwatchd_process import DAEMON, Stepwatchd
-
-pytestmark = pytest.mark.skipif(not (DAEMON.exists() and BINARY.exists()), reason=f"{DAEMON} is not built")
+from rehearse_process import Rehearsal
+from stepwatchd_process import Stepwatchd, own_jobs
 
 OFF = json.dumps({"dynamic_on": False, "targets": {}, "format": "csv"})
 
@@ -45,16 +42,14 @@ def cgroup_with_limit(mib: int) -> Iterator[Path]:
             time.sleep(0.05)
 
 
-def test_a_job_that_is_killed_for_the_memory_of_its_cgroup_is_told_as_such(tmp_path: Path) -> None:
-    settings = tmp_path / "stepwatchd.json"
-    settings.write_text(json.dumps({"discovery": {"directories": [os.environ["STEPWATCH_RUNTIME_DIR"]]}}))
+def test_a_kill_for_the_memory_of_a_cgroup_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "job").mkdir()
     arguments = ("--steps", "100000000", "--step-time", "20ms")
     with cgroup_with_limit(256) as cgroup, Rehearsal(tmp_path / "job", OFF, *arguments) as job:
         (cgroup / "cgroup.procs").write_text(str(job.process.pid))
         # It is the one that the kernel takes.
         Path(f"/proc/{job.process.pid}/oom_score_adj").write_text("1000")
-        with Stepwatchd(tmp_path, settings) as daemon:
+        with Stepwatchd(tmp_path, own_jobs()) as daemon:
 
             def trains() -> list[str]:
                 return [run["id"] for run in daemon.get("/v1/runs")["runs"] if (run["step"] or 0) > 20]
@@ -62,11 +57,7 @@ def test_a_job_that_is_killed_for_the_memory_of_its_cgroup_is_told_as_such(tmp_p
             (run,) = daemon.until(trains)
             fill = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); x = b'x' * (512 << 20)"
             subprocess.run([sys.executable, "-c", fill, str(cgroup / "cgroup.procs")], timeout=120, check=False)
-
-            def incidents() -> list[dict[str, Any]]:
-                return [each for each in daemon.get("/v1/incidents?state=all")["incidents"] if each["run"] == run]
-
-            (incident,) = daemon.until(incidents)
+            incident = daemon.incident_of(run)
             assert (incident["incident"], incident["ranks"]) == ("out_of_memory", [0])
             assert incident["evidence"]["where"] == "cgroup"
             assert incident["evidence"]["cgroup_bytes_max"] == 256 << 20

@@ -15,17 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from stepwatchd_process import DAEMON, DEADLINE_SECONDS, Stepwatchd, UnixConnection
-from stepwatchd_test import beat, incidents, make_incident, start
+from control_socket_client import UnixConnection
+from stepwatchd_process import DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, start
 
-pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
-
-# Of nobody, so that no test gives anybody anything.
+# Ids without a user, so that no test grants a right to a real one.
 READERS, READER, STRANGER = 54321, 54322, 54323
 
 
 class FakeSystemd:
-    """The socket at which systemd would be told."""
+    """The notification socket of systemd."""
 
     def __init__(self, address: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -33,15 +31,15 @@ class FakeSystemd:
         self.socket.bind(address)
 
     def until(self, wanted: str) -> list[str]:
-        """Return what is told up to the first message that begins with `wanted`."""
-        told = []
-        while not told or not told[-1].startswith(wanted):
-            told.append(self.socket.recv(4096).decode())
-        return told
+        """Return the messages up to the first that begins with `wanted`."""
+        messages = []
+        while not messages or not messages[-1].startswith(wanted):
+            messages.append(self.socket.recv(4096).decode())
+        return messages
 
 
 @pytest.mark.parametrize("is_abstract", [False, True])
-def test_systemd_is_told_of_every_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_abstract: bool) -> None:
+def test_systemd_is_notified_of_every_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_abstract: bool) -> None:
     name = f"@stepwatchd-test-{os.getpid()}" if is_abstract else f"{os.environ['STEPWATCH_RUNTIME_DIR']}.notify"
     with FakeSystemd(name.replace("@", "\0") if is_abstract else name).socket as bound:
         systemd = FakeSystemd.__new__(FakeSystemd)
@@ -71,7 +69,7 @@ def shared_directory() -> Iterator[Path]:
 
 
 def ask_as(user: int, group: int, path: Path, method: str, target: str) -> int:
-    """Return the status that another user is answered with; 0: he cannot connect."""
+    """Return the status of the answer to another user; 0: no connection."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -90,8 +88,8 @@ def ask_as(user: int, group: int, path: Path, method: str, target: str) -> int:
             os._exit(0)
     os.close(writing)
     os.waitpid(child, 0)
-    with os.fdopen(reading) as told:
-        return int(told.read())
+    with os.fdopen(reading) as status_text:
+        return int(status_text.read())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as another user")
@@ -99,10 +97,8 @@ def test_users_of_the_readers_group_may_get_and_not_post_and_others_may_neither(
     tmp_path: Path, shared_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(shared_directory))
-    config = tmp_path / "stepwatchd.json"
-    config.write_text(json.dumps({"listen": {"readers": str(READERS)}, "discovery": {"enabled": False}}))
-    with Stepwatchd(tmp_path, config) as daemon:
-        daemon.tell(start(), beat(1))
+    with Stepwatchd(tmp_path, {"listen": {"readers": str(READERS)}, **NO_JOBS}) as daemon:
+        daemon.send(start(), beat(1))
         assert ask_as(READER, READERS, daemon.socket, "GET", "/v1/runs") == 200
         assert ask_as(READER, READERS, daemon.socket, "POST", "/v1/beats") == 403
         assert ask_as(READER, READERS, daemon.socket, "POST", "/v1/silences") == 403
@@ -118,20 +114,20 @@ def test_without_descriptors_it_loses_no_incident_and_recovers(tmp_path: Path) -
         kept.connect()
         assert kept.sock is not None
 
-        def tell(*lines: dict[str, object]) -> int:
+        def send(*lines: dict[str, object]) -> int:
             kept.request("POST", "/v1/beats", "".join(json.dumps(line) + "\n" for line in lines))
             answer = kept.getresponse()
             answer.read()
             return answer.status
 
-        assert tell(start(), *[beat(step) for step in range(10)]) == 200
+        assert send(start(), *[beat(step) for step in range(10)]) == 200
         before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
-        # Whoever comes now waits, and has his answer later.
+        # New peers wait, and are answered later.
         waiting = [UnixConnection(daemon.socket) for _ in range(8)]
         for each in waiting:
             each.request("GET", "/v1/runs")
-        assert tell(*[beat(step, "nan") for step in range(10, 14)]) == 200
+        assert send(*[beat(step, "nan") for step in range(10, 14)]) == 200
 
         def opened() -> bool:
             return "loss_nonfinite" in daemon.log.read_text()
@@ -141,13 +137,13 @@ def test_without_descriptors_it_loses_no_incident_and_recovers(tmp_path: Path) -
         assert [each.getresponse().status for each in waiting] == [200] * len(waiting)
         for each in [kept, *waiting]:
             each.close()
-        (incident,) = incidents(daemon)
+        (incident,) = daemon.incidents()
         daemon.kill()
         daemon.start()
-        assert [each["id"] for each in incidents(daemon)] == [incident["id"]]
+        assert [each["id"] for each in daemon.incidents()] == [incident["id"]]
 
 
-def test_a_peer_that_sends_a_byte_now_and_then_loses_its_connection_and_nobody_else_notices(tmp_path: Path) -> None:
+def test_a_peer_that_sends_a_byte_now_and_then_loses_its_connection_and_others_are_answered(tmp_path: Path) -> None:
     with Stepwatchd(tmp_path) as daemon, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as drip:
         drip.connect(str(daemon.socket))
         drip.settimeout(0.25)
@@ -166,7 +162,7 @@ def test_a_peer_that_sends_a_byte_now_and_then_loses_its_connection_and_nobody_e
                 pass
             break
         assert answer == b"" or answer.startswith(b"HTTP/1.1 408")
-        assert make_incident(daemon)["incident"] == "loss_nonfinite"
+        assert daemon.make_incident()["incident"] == "loss_nonfinite"
 
 
 def test_garbage_of_every_kind_is_answered_or_dropped_and_stepwatchd_stays(tmp_path: Path) -> None:
@@ -194,4 +190,4 @@ def test_garbage_of_every_kind_is_answered_or_dropped_and_stepwatchd_stays(tmp_p
             status, _, _ = daemon.ask("POST", "/v1/beats", body)
             assert status in (200, 400)
         assert daemon.get("/v1/runs")["runs"] == []
-        assert make_incident(daemon)["incident"] == "loss_nonfinite"
+        assert daemon.make_incident()["incident"] == "loss_nonfinite"

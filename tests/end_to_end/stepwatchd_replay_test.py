@@ -64,11 +64,11 @@ def test_bad_lines_are_named_and_passed_over() -> None:
 
 
 def test_people_get_a_sentence(tmp_path: Path) -> None:
-    """Without --json a change is a line of words; a file that is not there is said."""
+    """Without --json a change is a line of words; a missing file is an error."""
     trace = tmp_path / "trace.jsonl"
     trace.write_text(as_text(beats(50)), encoding="utf-8")
-    told = subprocess.run([STEPWATCHD, "replay", trace], capture_output=True, text=True, check=True).stdout
-    assert "opened critical stuck in r1" in told
+    printed = subprocess.run([STEPWATCHD, "replay", trace], capture_output=True, text=True, check=True).stdout
+    assert "opened critical stuck in r1" in printed
     missing = subprocess.run([STEPWATCHD, "replay", tmp_path / "none"], capture_output=True, text=True, check=False)
     assert missing.returncode == 2
     assert "cannot open" in missing.stderr

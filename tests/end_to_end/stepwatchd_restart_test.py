@@ -1,22 +1,16 @@
-"""stepwatchd is killed and comes back, and what became of its jobs meanwhile is not forgotten."""
+"""stepwatchd is killed and comes back, and learns the end of its jobs meanwhile."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rehearse_process import BINARY, Rehearsal
-from stepwatchd_process import DAEMON, Stepwatchd
-from stepwatchd_test import beat, start
-
-pytestmark = pytest.mark.skipif(not (DAEMON.exists() and BINARY.exists()), reason=f"{DAEMON} is not built")
+from rehearse_process import Rehearsal
+from stepwatchd_process import NO_JOBS, Stepwatchd, beat, event, own_jobs, start
 
 OFF = json.dumps({"dynamic_on": False, "targets": {}, "format": "csv"})
 MANY = "100000000"
@@ -24,10 +18,7 @@ MANY = "100000000"
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Stepwatchd]:
-    # Jobs of other tests have control sockets elsewhere.
-    settings = tmp_path / "stepwatchd.json"
-    settings.write_text(json.dumps({"discovery": {"directories": [os.environ["STEPWATCH_RUNTIME_DIR"]]}}))
-    with Stepwatchd(tmp_path, settings) as running:
+    with Stepwatchd(tmp_path, own_jobs()) as running:
         yield running
 
 
@@ -50,10 +41,6 @@ def stored_run(daemon: Stepwatchd) -> str:
     return run
 
 
-def incidents_of(daemon: Stepwatchd, run: str) -> list[dict[str, Any]]:
-    return [each for each in daemon.get("/v1/incidents?state=all")["incidents"] if each["run"] == run]
-
-
 def state_of(daemon: Stepwatchd, run: str) -> str:
     return str(daemon.get(f"/v1/runs/{run}")["state"])
 
@@ -68,13 +55,13 @@ def test_a_job_that_was_killed_while_stepwatchd_was_away_is_a_lost_process(daemo
     daemon.kill()
     end(job, signal.SIGKILL)
     daemon.start()
-    (incident,) = daemon.until(lambda: incidents_of(daemon, run))
+    (incident,) = daemon.until(lambda: daemon.incidents(run))
     assert (incident["incident"], incident["ranks"]) == ("process_lost", [0])
     assert incident["since_step"] >= 5
-    # It is told once, however often stepwatchd starts.
+    # It is reported once, however often stepwatchd starts.
     daemon.kill()
     daemon.start()
-    assert [each["id"] for each in incidents_of(daemon, run)] == [incident["id"]]
+    assert [each["id"] for each in daemon.incidents(run)] == [incident["id"]]
 
 
 def test_a_job_that_ended_well_while_stepwatchd_was_away_is_no_incident(daemon: Stepwatchd, job: Rehearsal) -> None:
@@ -87,26 +74,14 @@ def test_a_job_that_ended_well_while_stepwatchd_was_away_is_no_incident(daemon: 
     # The process is known to be gone, too, so nobody will think otherwise later.
     with daemon.store() as store:
         daemon.until(lambda: store.execute("SELECT count(*) FROM processes").fetchone()[0] == 0)
-    assert incidents_of(daemon, run) == []
-
-
-def test_a_job_that_goes_on_while_stepwatchd_is_away_is_followed_on(daemon: Stepwatchd, job: Rehearsal) -> None:
-    run = stored_run(daemon)
-    before = daemon.get(f"/v1/runs/{run}")["step"]
-    daemon.kill()
-    daemon.start()
-    daemon.until(lambda: (daemon.get(f"/v1/runs/{run}")["step"] or 0) > before + 20)
-    assert incidents_of(daemon, run) == []
-    end(job, signal.SIGKILL)
-    (incident,) = daemon.until(lambda: incidents_of(daemon, run))
-    assert incident["incident"] == "process_lost"
+    assert daemon.incidents(run) == []
 
 
 def test_a_run_that_ended_long_ago_does_not_begin_again_because_something_of_it_is_open(tmp_path: Path) -> None:
     with Stepwatchd(tmp_path) as daemon:
-        daemon.tell(start(), *[beat(step) for step in range(10)])
-        daemon.tell({"t": time.time(), "run": "r1", "event": {"kind": "end", "reason": "error"}})
-        (incident,) = daemon.until(lambda: incidents_of(daemon, "r1"))
+        daemon.send(start(), *[beat(step) for step in range(10)])
+        daemon.send(event("r1", "end", reason="error"))
+        (incident,) = daemon.until(lambda: daemon.incidents("r1"))
         assert incident["incident"] == "process_lost"
         daemon.until(lambda: state_of(daemon, "r1") == "ended")
         daemon.kill(signal.SIGTERM)
@@ -117,17 +92,17 @@ def test_a_run_that_ended_long_ago_does_not_begin_again_because_something_of_it_
             store.commit()
         daemon.start()
         assert state_of(daemon, "r1") == "ended"
-        (same,) = incidents_of(daemon, "r1")
+        (same,) = daemon.incidents("r1")
         assert (same["id"], same["state"]) == (incident["id"], "opened")
 
         # When it is started again after all, and trains, the same incident is over.
-        daemon.tell({"t": time.time(), "run": "r1", "event": {"kind": "restart", "world": 1}})
-        daemon.tell(beat(1))
+        daemon.send(event("r1", "restart", world=1))
+        daemon.send(beat(1))
         steps = iter(range(2, 1000))
 
         def resolved() -> bool:
-            daemon.tell(beat(next(steps)))
-            (now,) = incidents_of(daemon, "r1")
+            daemon.send(beat(next(steps)))
+            (now,) = daemon.incidents("r1")
             return (now["id"], now["state"]) == (incident["id"], "resolved")
 
         daemon.until(resolved)
@@ -137,11 +112,10 @@ def test_discovery_is_switched_off_and_on_again_while_a_job_runs_and_is_killed(
     daemon: Stepwatchd, job: Rehearsal
 ) -> None:
     run = stored_run(daemon)
-    assert daemon.config is not None
     on = daemon.config.read_text()
-    daemon.config.write_text(json.dumps({"discovery": {"enabled": False}}))
+    daemon.config.write_text(json.dumps(NO_JOBS))
     daemon.until(lambda: daemon.log.read_text().count(": applied") == 1)
     end(job, signal.SIGKILL)
     daemon.config.write_text(on)
-    (incident,) = daemon.until(lambda: incidents_of(daemon, run))
+    (incident,) = daemon.until(lambda: daemon.incidents(run))
     assert incident["incident"] == "process_lost"

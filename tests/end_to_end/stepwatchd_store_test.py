@@ -1,4 +1,4 @@
-"""stepwatchd goes on whatever becomes of its store, and no incident that it reported goes without a word.
+"""stepwatchd goes on whatever happens to its store, and reports each incident that it loses.
 
 The random story is ``./run soak``'s test of the store: bytes are changed, files cut, removed and made read-only, the
 disk is full, the daemon is killed, all of it in random order.
@@ -14,16 +14,12 @@ import shutil
 import signal
 import sqlite3
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from stepwatchd_process import DAEMON, Stepwatchd
-from stepwatchd_test import beat, make_incident, start
-
-pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+from stepwatchd_process import NO_JOBS, Stepwatchd, beat, event, start
 
 PAGE = 4096
 ENDINGS = ("", "-wal", "-shm")
@@ -31,9 +27,7 @@ ENDINGS = ("", "-wal", "-shm")
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Stepwatchd]:
-    settings = tmp_path / "stepwatchd.json"
-    settings.write_text('{"discovery": {"enabled": false}}')
-    with Stepwatchd(tmp_path, settings) as running:
+    with Stepwatchd(tmp_path, NO_JOBS) as running:
         yield running
 
 
@@ -55,13 +49,8 @@ def set_aside(daemon: Stepwatchd) -> list[Path]:
     return sorted(found, key=lambda path: int(path.name.rpartition("-")[2]))
 
 
-def metric(daemon: Stepwatchd, name: str) -> int:
-    page = daemon.ask("GET", "/metrics")[2]
-    return int(next(line.split()[1] for line in page.splitlines() if line.startswith(f"{name}_total ")))
-
-
 def known(daemon: Stepwatchd) -> set[str]:
-    return {each["id"] for each in daemon.get("/v1/incidents?state=all&limit=2000")["incidents"]}
+    return {each["id"] for each in daemon.incidents()}
 
 
 def stored(daemon: Stepwatchd) -> set[str]:
@@ -80,7 +69,7 @@ def keeps(daemon: Stepwatchd, *ids: str) -> None:
 def works(daemon: Stepwatchd, run: str) -> None:
     """Check that it stores what it notices."""
     daemon.until(lambda: ready(daemon))
-    keeps(daemon, make_incident(daemon, run)["id"])
+    keeps(daemon, daemon.make_incident(run)["id"])
 
 
 def nothing(path: Path) -> None:
@@ -112,29 +101,25 @@ def zeros(path: Path) -> None:
     path.write_bytes(bytes(path.stat().st_size))
 
 
-def later_version(path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as store:
-        store.execute("PRAGMA user_version = 99")
-        store.commit()
+def by_sql(name: str, statement: str) -> Callable[[Path], None]:
+    def damage(path: Path) -> None:
+        with contextlib.closing(sqlite3.connect(path)) as store:
+            store.execute(statement)
+            store.commit()
+
+    damage.__name__ = name
+    return damage
 
 
-def missing_table(path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as store:
-        store.execute("DROP TABLE changes")
-        store.commit()
-
-
-def other_columns(path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as store:
-        store.execute("ALTER TABLE incidents RENAME COLUMN json TO text")
-        store.commit()
+later_version = by_sql("later_version", "PRAGMA user_version = 99")
+missing_table = by_sql("missing_table", "DROP TABLE changes")
+other_columns = by_sql("other_columns", "ALTER TABLE incidents RENAME COLUMN json TO text")
+strange_table = by_sql("strange_table", "CREATE TABLE t (x)")
 
 
 def other_program(path: Path) -> None:
     path.unlink()
-    with contextlib.closing(sqlite3.connect(path)) as store:
-        store.execute("CREATE TABLE t (x)")
-        store.commit()
+    strange_table(path)
 
 
 def directory(path: Path) -> None:
@@ -177,7 +162,7 @@ DAMAGES = (
 
 
 def test_damaged_files_are_set_aside_one_after_the_other_and_it_starts_and_stores(daemon: Stepwatchd) -> None:
-    make_incident(daemon)
+    daemon.make_incident()
     for count, damage in enumerate(DAMAGES):
         daemon.kill(signal.SIGTERM)
         before = len(set_aside(daemon))
@@ -191,8 +176,8 @@ def test_damaged_files_are_set_aside_one_after_the_other_and_it_starts_and_store
     assert "is missing, although a stepwatchd had its store there" in daemon.log.read_text()
 
 
-def test_each_page_may_be_damaged_and_what_can_be_read_goes_on(daemon: Stepwatchd) -> None:
-    ids = {make_incident(daemon, f"run {i}")["id"] for i in range(8)}
+def test_each_page_may_be_damaged_and_readable_incidents_stay(daemon: Stepwatchd) -> None:
+    ids = {daemon.make_incident(f"run {i}")["id"] for i in range(8)}
     daemon.kill(signal.SIGTERM)
     whole = database(daemon).read_bytes()
     assert len(whole) % PAGE == 0
@@ -219,35 +204,37 @@ def test_each_page_may_be_damaged_and_what_can_be_read_goes_on(daemon: Stepwatch
 def test_files_beside_the_database_may_be_missing_damaged_or_strange(daemon: Stepwatchd, ending: str) -> None:
     strange: tuple[Callable[[Path], None], ...] = (nothing, empty, garbage, directory, fifo, link_to_nowhere)
     for damage in strange:
-        incident = make_incident(daemon, damage.__name__)
+        incident = daemon.make_incident(damage.__name__)
         daemon.kill()
         damage(Path(f"{database(daemon)}{ending}"))
         daemon.start()
         daemon.until(lambda: ready(daemon))
-        assert incident["id"] in known(daemon) or metric(daemon, "stepwatchd_store_changes_lost") > 0, damage.__name__
+        assert incident["id"] in known(daemon) or daemon.metric("stepwatchd_store_changes_lost_total") > 0, (
+            damage.__name__
+        )
         works(daemon, f"after {damage.__name__}")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_what_happens_to_open_files_is_noticed_and_costs_no_incident(daemon: Stepwatchd, ending: str) -> None:
+def test_damage_to_open_files_is_noticed_and_costs_no_incident(daemon: Stepwatchd, ending: str) -> None:
     happens: tuple[Callable[[Path], None], ...] = (nothing, empty, half, garbage, zeros, directory, fifo)
     for damage in happens:
-        before = make_incident(daemon, f"before {damage.__name__}")
+        before = daemon.make_incident(f"before {damage.__name__}")
         damage(Path(f"{database(daemon)}{ending}"))
-        after = make_incident(daemon, f"after {damage.__name__}")
+        after = daemon.make_incident(f"after {damage.__name__}")
         keeps(daemon, before["id"], after["id"])
 
 
 def test_a_state_directory_that_is_removed_is_made_again(daemon: Stepwatchd) -> None:
-    before = make_incident(daemon, "before")
+    before = daemon.make_incident("before")
     shutil.rmtree(daemon.directory / "state")
-    after = make_incident(daemon, "after")
+    after = daemon.make_incident("after")
     daemon.until(lambda: database(daemon).exists())
     keeps(daemon, before["id"], after["id"])
 
 
-def test_a_disk_that_is_full_at_the_start_keeps_nobody_from_watching(daemon: Stepwatchd) -> None:
-    before = make_incident(daemon, "before")
+def test_a_disk_that_is_full_at_the_start_does_not_stop_the_watching(daemon: Stepwatchd) -> None:
+    before = daemon.make_incident("before")
     daemon.kill()
     with daemon.log.open("ab") as log:
         daemon.process = subprocess.Popen(
@@ -257,7 +244,7 @@ def test_a_disk_that_is_full_at_the_start_keeps_nobody_from_watching(daemon: Ste
         )
     daemon.until(daemon.answers)
     assert not ready(daemon)
-    after = make_incident(daemon, "after")
+    after = daemon.make_incident("after")
     assert not ready(daemon)
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     daemon.until(lambda: ready(daemon))
@@ -265,39 +252,39 @@ def test_a_disk_that_is_full_at_the_start_keeps_nobody_from_watching(daemon: Ste
     keeps(daemon, before["id"], after["id"])
 
 
-def test_a_state_directory_that_cannot_be_made_keeps_nobody_from_watching(tmp_path: Path) -> None:
+def test_a_state_directory_that_cannot_be_made_does_not_stop_the_watching(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("in the way")
     with Stepwatchd(tmp_path) as daemon:
         assert not ready(daemon)
-        incident = make_incident(daemon)
+        incident = daemon.make_incident()
         (tmp_path / "state").unlink()
         keeps(daemon, incident["id"])
 
 
-def test_a_log_that_nobody_reads_holds_nobody_up(daemon: Stepwatchd) -> None:
+def test_a_log_without_a_reader_delays_no_answer(daemon: Stepwatchd) -> None:
     daemon.kill(signal.SIGTERM)
     reading, writing = os.pipe()
     daemon.process = subprocess.Popen(daemon.command(), stderr=writing)
     os.close(writing)
     daemon.until(daemon.answers)
     for number in range(3000):
-        daemon.tell(start(f"r{number % 40}"), *[beat(step, run=f"r{number % 40}") for step in range(2)])
-        if number % 200 == 0 and metric(daemon, "stepwatchd_log_lines_dropped") > 0:
+        daemon.send(start(f"r{number % 40}"), *[beat(step, run=f"r{number % 40}") for step in range(2)])
+        if number % 200 == 0 and daemon.metric("stepwatchd_log_lines_dropped_total") > 0:
             break
-        daemon.tell({"t": time.time(), "run": f"r{number % 40}", "event": {"kind": "end", "reason": "ok"}})
+        daemon.send(event(f"r{number % 40}", "end", reason="ok"))
     os.close(reading)
     assert daemon.answers()
 
 
 def test_a_run_whose_only_process_is_gone_has_ended_also_after_a_restart(daemon: Stepwatchd) -> None:
-    daemon.tell(start(), *[beat(step) for step in range(10)])
-    daemon.tell({"t": time.time(), "run": "r1", "rank": 0, "event": {"kind": "process_gone"}})
+    daemon.send(start(), *[beat(step) for step in range(10)])
+    daemon.send(event("r1", "process_gone", rank=0))
     for _ in range(2):
         run = daemon.until(lambda: daemon.get("/v1/runs/r1"))
         assert (run["state"], run["end_reason"]) == ("ended", "lost")
         daemon.kill(signal.SIGTERM)
         daemon.start()
-    daemon.tell({"t": time.time(), "run": "r1", "event": {"kind": "restart", "world": 1}}, beat(3))
+    daemon.send(event("r1", "restart", world=1), beat(3))
     assert daemon.get("/v1/runs/r1")["state"] == "train"
 
 
@@ -351,7 +338,7 @@ def story(daemon: Stepwatchd, dice: random.Random, turns: int) -> None:
 
     happens = (some_bytes, cut, remove, full, room, read_only, writable, kill)
     for turn in range(turns):
-        incident = make_incident(daemon, f"run {turn}")
+        incident = daemon.make_incident(f"run {turn}")
         reported[incident["id"]] = f"turn {turn}"
         dice.choice(happens)()
     room()
@@ -361,8 +348,8 @@ def story(daemon: Stepwatchd, dice: random.Random, turns: int) -> None:
     daemon.start()
     missing = set(reported) - known(daemon)
     log = daemon.log.read_text()
-    is_told = "lost" in log and set_aside(daemon) != [] or "had its store there" in log
-    assert not missing or is_told, (sorted(os.listdir(database(daemon).parent)), log)
+    is_reported = "lost" in log and set_aside(daemon) != [] or "had its store there" in log
+    assert not missing or is_reported, (sorted(os.listdir(database(daemon).parent)), log)
 
 
 def test_incidents_outlive_random_damage_or_are_reported_as_lost(daemon: Stepwatchd, dice: random.Random) -> None:

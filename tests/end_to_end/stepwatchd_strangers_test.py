@@ -1,4 +1,4 @@
-"""stepwatchd among jobs and users that do harm: one of them costs neither it nor the others anything."""
+"""stepwatchd among harmful jobs and users: one of them costs neither it nor the others anything."""
 
 from __future__ import annotations
 
@@ -20,13 +20,10 @@ from typing import Any
 
 import pytest
 
-from stepwatchd_process import DAEMON, DEADLINE_SECONDS, Stepwatchd
-from stepwatchd_test import beat, start
-
-pytestmark = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
+from stepwatchd_process import DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, event, start
 
 FAKE_JOB = Path(__file__).with_name("fake_job.py")
-# Of nobody, so that no test gives anybody anything.
+# Ids without a user, so that no test grants a right to a real one.
 ALICE, MALLORY = 54324, 54325
 MIB = 1 << 20
 
@@ -68,11 +65,9 @@ class FakeJobs:
         self.processes.append(subprocess.Popen(command, **who))  # type: ignore[call-overload]
         return self.processes[-1]
 
-    def settings(self, tmp_path: Path, *uids: int, **more: object) -> Path:
-        """Return a file of settings that names the directories of these users."""
-        path = tmp_path / "stepwatchd.json"
-        path.write_text(json.dumps({"discovery": {"directories": [str(self.directory(u)) for u in uids]}, **more}))
-        return path
+    def settings(self, *uids: int, **more: object) -> dict[str, Any]:
+        """Return settings that name the directories of these users."""
+        return {"discovery": {"directories": [str(self.directory(uid)) for uid in uids]}, **more}
 
 
 @pytest.fixture
@@ -92,11 +87,6 @@ def runs_of(daemon: Stepwatchd) -> dict[str, dict[str, Any]]:
     return {run["id"]: run for run in daemon.get("/v1/runs")["runs"]}
 
 
-def metric(daemon: Stepwatchd, name: str) -> float:
-    page = daemon.ask("GET", "/metrics")[2].splitlines()
-    return next(float(line.split()[-1]) for line in page if line.startswith(name))
-
-
 def test_a_value_of_120000_levels_ends_nothing_neither_now_nor_at_the_next_start(
     tmp_path: Path, jobs: FakeJobs
 ) -> None:
@@ -105,8 +95,8 @@ def test_a_value_of_120000_levels_ends_nothing_neither_now_nor_at_the_next_start
     own = os.geteuid()
     job = jobs.start(own, "deep", lines_of("deep", 1))
     (jobs.place / "0.lines").open("a").write(line + "\n" + json.dumps(beat(2, run="deep")) + "\n")
-    with Stepwatchd(tmp_path, jobs.settings(tmp_path, own)) as daemon:
-        daemon.tell(start("r", 1))
+    with Stepwatchd(tmp_path, jobs.settings(own)) as daemon:
+        daemon.send(start("r", 1))
         answer = daemon.post("/v1/beats", line + "\n")
         assert (answer["taken"], answer["refused"]) == (0, 1)
         assert daemon.ask("POST", "/v1/silences", deep)[0] == 400
@@ -121,26 +111,22 @@ def test_a_value_of_120000_levels_ends_nothing_neither_now_nor_at_the_next_start
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may be several users")
-@pytest.mark.parametrize("says", ["ok", "clock"])
-def test_what_another_user_says_of_a_run_ends_no_job_of_it(tmp_path: Path, jobs: FakeJobs, says: str) -> None:
+@pytest.mark.parametrize("lie", ["ok", "clock"])
+def test_lines_of_another_user_about_a_run_end_no_job_of_it(tmp_path: Path, jobs: FakeJobs, lie: str) -> None:
     job = jobs.start(ALICE, "r", lines_of("r", 4))
     lies: list[dict[str, Any]] = lines_of("r", 9)
-    if says == "ok":
-        lies.append({"t": time.time(), "run": "r", "rank": 0, "event": {"kind": "end", "reason": "ok"}})
+    if lie == "ok":
+        lies.append({**event("r", "end", reason="ok"), "rank": 0})
     else:
-        lies.append({"t": time.time(), "run": "r", "event": {"kind": "clock_step", "seconds": -1e6}})
-    with Stepwatchd(tmp_path, jobs.settings(tmp_path, ALICE, MALLORY)) as daemon:
+        lies.append(event("r", "clock_step", seconds=-1e6))
+    with Stepwatchd(tmp_path, jobs.settings(ALICE, MALLORY)) as daemon:
         daemon.until(lambda: runs_of(daemon).get("r", {}).get("step") == 4)
         jobs.start(MALLORY, "r", lies)
         daemon.until(lambda: f"r~uid{MALLORY}" in runs_of(daemon))
         assert (runs_of(daemon)["r"]["state"], runs_of(daemon)["r"]["step"]) == ("train", 4)
         job.kill()
         job.wait()
-
-        def lost() -> list[dict[str, Any]]:
-            return [each for each in daemon.get("/v1/incidents")["incidents"] if each["run"] == "r"]
-
-        assert daemon.until(lost)[0]["incident"] == "process_lost"
+        assert daemon.incident_of("r")["incident"] == "process_lost"
 
 
 def test_many_large_answers_take_little_memory_and_are_counted(tmp_path: Path, jobs: FakeJobs) -> None:
@@ -150,9 +136,9 @@ def test_many_large_answers_take_little_memory_and_are_counted(tmp_path: Path, j
         text = json.dumps(beat(1, run=f"r{number}") | {"padding": "x" * 1000})
         (jobs.place / f"{number}.lines").write_text((text + "\n") * (15 * MIB // len(text)))
     jobs.start(own, "small", lines_of("small", 3))
-    with Stepwatchd(tmp_path, jobs.settings(tmp_path, own)) as daemon:
+    with Stepwatchd(tmp_path, jobs.settings(own)) as daemon:
         daemon.until(lambda: runs_of(daemon).get("small", {}).get("step") == 3)
-        daemon.until(lambda: metric(daemon, "stepwatchd_jobs_left_out_total") >= 30)
+        daemon.until(lambda: daemon.metric("stepwatchd_jobs_left_out_total") >= 30)
         assert daemon.process is not None
         status = Path(f"/proc/{daemon.process.pid}/status").read_text()
         peak = int(status.split("VmHWM:")[1].split()[0]) // 1024
@@ -178,20 +164,18 @@ def test_a_burst_reaches_the_upstream_whole(tmp_path: Path) -> None:
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Receiver) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        settings = tmp_path / "stepwatchd.json"
         url = f"http://127.0.0.1:{server.server_address[1]}"
-        settings.write_text(json.dumps({"discovery": {"enabled": False}, "upstream": {"url": url}}))
-        with Stepwatchd(tmp_path, settings) as daemon:
+        with Stepwatchd(tmp_path, {**NO_JOBS, "upstream": {"url": url}}) as daemon:
             many = MIB // 4 // 130
             for part in range(48):
                 lines = (json.dumps(beat(part * many + step)) for step in range(many))
                 daemon.post("/v1/beats", "\n".join(lines))
             daemon.until(lambda: sum(received) == 48 * many)
-            assert metric(daemon, "stepwatchd_upstream_dropped_bytes_total") == 0
+            assert daemon.metric("stepwatchd_upstream_dropped_bytes_total") == 0
         server.shutdown()
 
 
-def test_what_one_job_says_in_its_metrics_spoils_the_page_of_no_other(tmp_path: Path, jobs: FakeJobs) -> None:
+def test_bad_metrics_of_one_job_spoil_the_page_of_no_other(tmp_path: Path, jobs: FakeJobs) -> None:
     own = os.geteuid()
     bad = (
         '# TYPE a gauge\na{x="\\q"} 1\na{x="1",x="2"} 1\na nan(x)\na{__name__="b"} 1\n# TYPE a counter\n'
@@ -200,11 +184,11 @@ def test_what_one_job_says_in_its_metrics_spoils_the_page_of_no_other(tmp_path: 
     )
     jobs.start(own, "bad", lines_of("bad", 1), bad)
     jobs.start(own, "good", lines_of("good", 1), "# TYPE c summary\nc_count 7\n# TYPE a gauge\na 8\n")
-    with Stepwatchd(tmp_path, jobs.settings(tmp_path, own)) as daemon:
+    with Stepwatchd(tmp_path, jobs.settings(own)) as daemon:
         daemon.until(lambda: {"bad", "good"} <= set(runs_of(daemon)))
         page = daemon.ask("GET", "/metrics")[2]
         assert 'a{run="good",rank="0"' in page
-        assert metric(daemon, "stepwatchd_jobs_families_refused") >= 3
+        assert daemon.metric("stepwatchd_jobs_families_refused") >= 3
         if (found := shutil.which("promtool")) is not None:
             checked = subprocess.run(
                 [found, "check", "metrics"], input=page, text=True, capture_output=True, check=False, timeout=60
@@ -225,8 +209,7 @@ def test_a_tool_that_hangs_does_not_outlive_stepwatchd(tmp_path: Path, jobs: Fak
     own = os.geteuid()
     job = jobs.start(own, "r", lines_of("r", 20), python=str(tools / "python"))
     rules = {"stuck": {"silence_seconds_min": 2, "witness_seconds": 1}}
-    settings = jobs.settings(tmp_path, own, detectors=rules)
-    with Stepwatchd(tmp_path, settings) as daemon:
+    with Stepwatchd(tmp_path, jobs.settings(own, detectors=rules)) as daemon:
         daemon.until(lambda: runs_of(daemon).get("r", {}).get("step") == 20)
         job.send_signal(signal.SIGSTOP)
         daemon.until(lambda: pids.exists() and pids.read_text())

@@ -18,15 +18,13 @@ from pathlib import Path
 import pyte
 import pytest
 
-from rehearse_process import BINARY, Rehearsal
-
-pytestmark = pytest.mark.skipif(not BINARY.exists(), reason=f"{BINARY} is not built")
+from command_line import stepwatch
+from rehearse_process import BINARY, Rehearsal, open_job
 
 ON = (
     '{"dynamic_on": true, "collect_times": 1000000, "wg_distribution": true, "param_distribution": true,'
     ' "ops": ["norm", "max", "min", "mean"]}'
 )
-OFF = '{"dynamic_on": false}'
 
 
 class Terminal:
@@ -35,7 +33,7 @@ class Terminal:
     def __init__(self, *arguments: object, width: int = 80, height: int = 24) -> None:
         self.screen = pyte.Screen(width, height)
         self.stream = pyte.ByteStream(self.screen)
-        self.said = b""
+        self.output = b""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.environ["TERM"] = "xterm-256color"
@@ -58,16 +56,16 @@ class Terminal:
         """Take in what has been written; False: the program has closed the terminal."""
         if select.select([self.fd], [], [], seconds)[0]:
             try:
-                said = os.read(self.fd, 65536)
+                output = os.read(self.fd, 65536)
             except OSError:
                 return False
-            self.said += said
-            self.stream.feed(said)
+            self.output += output
+            self.stream.feed(output)
         return True
 
     def is_whole(self) -> bool:
         """Whether a screen has been drawn to its end, which erases what is below; of one half drawn the rest is old."""
-        return self.said.endswith(b"\x1b[J")
+        return self.output.endswith(b"\x1b[J")
 
     def until(self, wanted: Callable[[str], bool]) -> str:
         deadline = time.monotonic() + 60
@@ -88,19 +86,16 @@ class Terminal:
     def is_given_back(self) -> bool:
         """The screen of before, with its cursor, and lines instead of keys."""
         modes = termios.tcgetattr(self.fd)
-        return self.said.rstrip().count(b"\x1b[?1049l") == 1 and b"\x1b[?25h" in self.said and modes == self.before
+        return self.output.rstrip().count(b"\x1b[?1049l") == 1 and b"\x1b[?25h" in self.output and modes == self.before
 
     def close(self) -> None:
         os.close(self.fd)
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rehearsal]:
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
-    with Rehearsal(tmp_path, ON, "--steps", "1000000", "--step-time", "20ms", "--sites", "30") as rehearsal:
-        rehearsal.until_step(1)
-        rehearsal.until_socket_opens()
-        yield rehearsal
+def job(tmp_path: Path, runtime: Path) -> Iterator[Rehearsal]:
+    with open_job(tmp_path, ON, "--sites", "30", step_time="20ms") as job:
+        yield job
 
 
 def has_values(text: str) -> bool:
@@ -114,23 +109,6 @@ def column(text: str, name: str) -> list[float]:
     place = heading.split().index(name)
     rows = lines[lines.index(heading) + 1 : -1]
     return [float(row.split()[place]) for row in rows if row]
-
-
-def test_the_screen_at_80x24(job: Rehearsal) -> None:
-    terminal = Terminal()
-    text = terminal.until(has_values)
-    lines = text.splitlines()
-    assert lines[0].startswith("stepwatch top  ") and f"{job.process.pid}-1, rank 0 of 1" in lines[0]
-    assert lines[1].startswith("COLLECTING, plan 1: ")
-    assert lines[3].startswith("grad_unreduced: ")
-    assert lines[4].split() == ["SITE", "STEP", "norm", "max", "min", "mean"]
-    assert lines[-1].startswith("q quit")
-    assert len(lines) == 24
-    first = terminal.screen.buffer[4][0]
-    assert first.data == "S" and first.bold
-    terminal.type("q")
-    assert terminal.end() == 0 and terminal.is_given_back()
-    terminal.close()
 
 
 def test_keys_sort_filter_scroll_and_change_the_kind(job: Rehearsal) -> None:
@@ -198,11 +176,11 @@ def test_a_job_that_is_killed_ends_it_with_a_sentence(job: Rehearsal) -> None:
     job.process.kill()
     job.process.wait()
     assert terminal.end() == 6 and terminal.is_given_back()
-    assert b"has ended" in terminal.said.rpartition(b"\x1b[?1049l")[2]
+    assert b"has ended" in terminal.output.rpartition(b"\x1b[?1049l")[2]
     terminal.close()
 
 
-def test_a_job_that_hangs_is_told_of_while_keys_work(job: Rehearsal) -> None:
+def test_a_job_that_hangs_is_reported_while_keys_work(job: Rehearsal) -> None:
     terminal = Terminal()
     terminal.until(has_values)
     job.process.send_signal(signal.SIGSTOP)
@@ -235,10 +213,7 @@ def test_it_can_be_put_to_sleep_and_comes_back(job: Rehearsal) -> None:
 
 def test_without_a_terminal_one_table_is_printed(job: Rehearsal, tmp_path: Path) -> None:
     def top(*arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [str(BINARY), "top", *map(str, arguments)]
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False
-        )
+        return stepwatch("top", *arguments, given="")
 
     lines: list[str] = []
     deadline = time.monotonic() + 60
@@ -253,38 +228,9 @@ def test_without_a_terminal_one_table_is_printed(job: Rehearsal, tmp_path: Path)
     assert snapshot["kind"] == "grad_unreduced" and snapshot["version"] == 1
     assert snapshot["status"]["state"] == "COLLECTING" and snapshot["ranks"]["world_size"] == 1
     assert snapshot["values"][0]["values"]["norm"] > 0
+    assert "grad_reduced" in top("--kind", "cost", "--sort", "ms/step").stdout
     assert top("nobody").returncode == 6
     assert top("--kind", "nothing").returncode == 2
     terminal = Terminal("--once")
-    assert terminal.end() == 0 and b"\x1b[?1049h" not in terminal.said and b"grad_unreduced: " in terminal.said
+    assert terminal.end() == 0 and b"\x1b[?1049h" not in terminal.output and b"grad_unreduced: " in terminal.output
     terminal.close()
-
-
-def test_what_measuring_costs_is_a_table_like_the_others(job: Rehearsal) -> None:
-    terminal = Terminal("--kind", "cost", "--sort", "ms/step")
-    kinds = {"grad_unreduced", "grad_reduced", "param_origin", "param_updated", "boundary"}
-    text = terminal.until(lambda text: "cost: " in text and has_values(text) and kinds <= set(text.split()))
-    assert column(text, "*ms/step") == sorted(column(text, "*ms/step"), reverse=True)
-    assert sum(column(text, "percent")) == pytest.approx(100, abs=0.1)
-    terminal.type("\t")
-    terminal.until(lambda text: "grad_unreduced: " in text and has_values(text))
-    terminal.type("\x1b[Z")
-    terminal.until(lambda text: "cost: " in text and has_values(text))
-    terminal.type("q")
-    assert terminal.end() == 0
-    terminal.close()
-
-
-def test_an_idle_job_has_a_screen_without_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", str(tmp_path / "r"))
-    with Rehearsal(tmp_path, OFF, "--steps", "1000000", "--step-time", "5ms") as idle:
-        idle.until_step(1)
-        idle.until_socket_opens()
-        terminal = Terminal()
-        text = terminal.until(lambda text: "IDLE" in text)
-        assert "actv: no values yet" in text
-        terminal.type("\t")
-        terminal.until(lambda text: "actv_grad: no values yet" in text)
-        terminal.type("q")
-        assert terminal.end() == 0
-        terminal.close()

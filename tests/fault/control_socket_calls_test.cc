@@ -1,5 +1,5 @@
 // Every call on sockets that the control socket's threads make fails once, with each errno that it may have: the
-// trouble is told once at most, and whoever asks again is answered.
+// trouble is reported once at most, and a repeated request is answered.
 //
 // The calls are the C library's, replaced for this program: they are made by Asio, too.
 #include <sys/epoll.h>
@@ -22,7 +22,7 @@ namespace {
 
 thread_local bool is_visitor = false;
 
-// What fails, and what has been called so far, by threads that are no visitors.
+// The call that fails, and the calls so far, by threads that are no visitors.
 class Calls {
  public:
   void Begin(const std::string& name, int number, int error_number) {
@@ -167,14 +167,14 @@ void Live() {
       (void)leaves.Send("GET /v1/sta");
     }
     Event event;
-    event.message = "told";
+    event.message = "message";
     server.job->events.Add(event);
     CHECK(Eventually([&] {
-      bool is_told = false;
+      bool has_come = false;
       (void)http::Client(server.Path()).Follow(0, [&](const std::string&, const std::string&) {
-        return is_told = true, false;
+        return has_come = true, false;
       });
-      return is_told;
+      return has_come;
     }));
     CHECK(server.RemoveRuntime());
     CHECK(Eventually([&] { return std::filesystem::exists(server.runtime) && !server.server->path().empty(); }));

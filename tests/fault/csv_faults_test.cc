@@ -140,7 +140,7 @@ TEST_CASE("a write that takes only half is completed") {
   }
 }
 
-TEST_CASE("a full disk and a file grown too big are told apart from other diagnostics") {
+TEST_CASE("a full disk and a file grown too big have a code of their own") {
   TemporaryDirectory base;
   RecordLayout layout = Layout({Site(SiteKind::kParamOrigin, "w", 0)});
   layout.step_count_per_record = 10;

@@ -10,7 +10,7 @@
 
 namespace stepwatch::sinks::test {
 
-// What goes wrong: `failures` calls in a row, from the call with number `at` on (0-based, over all kinds of calls).
+// Fails `failures` calls in a row, from the call with number `at` on (0-based, over all kinds of calls).
 struct Fault {
   int at = -1;
   int failures = 1;

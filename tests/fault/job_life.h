@@ -44,7 +44,7 @@ class JobLife {
     job_.options.look_interval = std::chrono::milliseconds(200);
   }
 
-  // What went wrong with it; empty: nothing.
+  // Returns what went wrong; empty: all is well.
   std::string Play() {
     std::thread asker;
     if (fault_.name == kHangs) asker = std::thread([this] { AskInTheHang(); });
@@ -132,11 +132,11 @@ class JobLife {
   // A file that could not be closed is a trouble until the next one takes rows.
   std::string AwaitRecovery() {
     if (job_.Count(EventKind::kRefused) != 0) return "a good edit was refused";
-    if (job_.Count(EventKind::kDegraded) > 1) return "the trouble was told more than once";
+    if (job_.Count(EventKind::kDegraded) > 1) return "the trouble was reported more than once";
     if (IsTroubled() && job_.Events(EventKind::kDegraded)[0].message.find("cannot close ") == 0 &&
         !PlayWindow(++windows_))
       return "the edit after that was not collected";
-    return TrainUntil([&] { return !IsTroubled(); }) ? "" : "the end of the trouble was not told";
+    return TrainUntil([&] { return !IsTroubled(); }) ? "" : "the end of the trouble was not reported";
   }
   std::string CheckRows(const std::string& directory) const {
     const auto drained = job_.Events(EventKind::kDrained);

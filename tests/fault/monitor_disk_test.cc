@@ -1,4 +1,4 @@
-// The monitor's output place fails: training goes on, people are told, rows wait, and what is lost is counted.
+// The output place of the monitor fails: training goes on, an event reports it, rows wait, and lost rows are counted.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,7 +80,7 @@ void LimitFiles(rlim_t bytes) {
   ::setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-// Exit code 0: the job trained on, was told of the trouble and of its end, and has all rows.
+// Exit code 0: the job trained on, got the events of the trouble and of its end, and has all rows.
 int TrainOnFullDisk(Job* job) {
   job->Create().ok() && job->Attach().ok() ? void() : ::_exit(10);
   job->TrainSteps(3);

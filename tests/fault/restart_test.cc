@@ -68,7 +68,7 @@ void CollectReadOnly(const Place& place, const std::string& job_id = "job 7") {
   job->Close();
 }
 
-// What a start begins that may write.
+// The number of windows that a start with write access begins.
 size_t Begins(const Place& place, const std::string& job_id = "job 7") {
   const auto job = place.NewStart(job_id);
   job->Start();
@@ -78,7 +78,7 @@ size_t Begins(const Place& place, const std::string& job_id = "job 7") {
   return job->Count(EventKind::kApplied);
 }
 
-// The child trains until `kills`, asked at each call on a file, says that it dies there.
+// The child trains until `kills`, called at each call on a file, returns true, and is killed there.
 void TrainAndDie(const Place& place, const std::function<bool(std::string_view call)>& kills) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -110,7 +110,7 @@ bool Tells(const Place& place, const std::string& outcome) {
 
 TEST_CASE("a job that is killed between the end of a window and the write-back does not begin it again") {
   // The write-back alone asks for rights, before all else; then it makes a file beside the config, with the same mode.
-  // It waits for a slow disk, but not for ever: here it does, so that the history says in any case what it is to say.
+  // The write-back waits for a slow disk for a limited time: here until the history has its line.
   for (const std::string moment : {"", "faccessat", "fchmod"}) {
     INFO("killed before the first call " << moment);
     Place place;
@@ -126,12 +126,12 @@ TEST_CASE("a job that is killed between the end of a window and the write-back d
     job->TrainSteps(5);
     REQUIRE(job->WaitFor(EventKind::kWroteBack));
     CHECK(Contents(place.config) == kDone);
-    const auto told = job->Events(EventKind::kNotBegun);
-    REQUIRE(told.size() == 1);
-    CHECK(told[0].step >= 2);
-    CHECK(told[0].message.find("this window was done at step " + std::to_string(told[0].step) +
-                               " in an earlier start of this job") == 0);
-    CHECK(told[0].message.find("on_restart is once, so it does not begin again") != std::string::npos);
+    const auto not_begun = job->Events(EventKind::kNotBegun);
+    REQUIRE(not_begun.size() == 1);
+    CHECK(not_begun[0].step >= 2);
+    CHECK(not_begun[0].message.find("this window was done at step " + std::to_string(not_begun[0].step) +
+                                    " in an earlier start of this job") == 0);
+    CHECK(not_begun[0].message.find("on_restart is once, so it does not begin again") != std::string::npos);
     CHECK(job->Count(EventKind::kArmed) == 0);
 
     CHECK(job->Edit(kConfig) == RefreshOutcome::kArmed);  // somebody wants it again
@@ -173,10 +173,10 @@ TEST_CASE("a window that a read-only file still asks for is not begun again unti
       const auto reply = sockets.client().Ask({"POST", target, body, "", ""}, std::chrono::seconds(20));
       REQUIRE(reply.ok());
       INFO(reply.value().body);
-      const Json said = json::Parse(reply.value().body).value();
-      CHECK(said["outcome"] == "unchanged");
-      CHECK(said["begun_again"] == true);
-      CHECK(said["taken"] == "armed");
+      const Json change = json::Parse(reply.value().body).value();
+      CHECK(change["outcome"] == "unchanged");
+      CHECK(change["begun_again"] == true);
+      CHECK(change["taken"] == "armed");
       CHECK(sockets.Status()["not_begun"].is_null());
       const Json twice = json::Parse(sockets.client().Ask("POST", "/v1/start", "").value().body).value();
       CHECK_FALSE(twice.contains("begun_again"));
@@ -224,7 +224,7 @@ TEST_CASE("without on_restart a window begins again as ever") {
   CHECK(Begins(place) == 1);
 }
 
-TEST_CASE("a job that no restart can know again is told so, and begins") {
+TEST_CASE("a job that no restart can recognize gets a warning, and begins") {
   const auto warning_of = [](Job* job) {
     job->Start();
     job->TrainSteps(2);
@@ -253,7 +253,7 @@ TEST_CASE("a job that no restart can know again is told so, and begins") {
   CHECK(warning_of(rank.get()).find("share no store") != std::string::npos);
 }
 
-TEST_CASE("a history that cannot be read is told of, and the window begins") {
+TEST_CASE("a history that cannot be read is a warning, and the window begins") {
   Place place;
   std::filesystem::create_directories(place.out + "/old");
   WriteInPlace(place.out + "/old/stepwatch_history.jsonl", "these are no lines of a history\n");

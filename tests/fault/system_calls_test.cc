@@ -1,5 +1,5 @@
-// Every call on files in the life of a job fails once, with each errno that it may have: the trainer runs on, people
-// are told once, no row is lost and the next good edit works.
+// Every call on files in the life of a job fails once, with each errno that it may have: the trainer runs on, one event
+// reports the trouble, no row is lost and the next good edit works.
 #include <fmt/format.h>
 #include <poll.h>
 
@@ -60,7 +60,7 @@ const std::map<std::string, std::vector<int>>& Errors() {
   return errors;
 }
 
-// A process that lives with a fault and says at the end what went wrong.
+// A process that lives with a fault and reports at the end what went wrong.
 class Child {
  public:
   explicit Child(CallFault fault, const std::function<std::string(const CallFault&)>& live) : fault_(std::move(fault)) {
@@ -70,32 +70,32 @@ class Child {
     pid_ = ::fork();
     REQUIRE(pid_ >= 0);
     if (pid_ == 0) {
-      std::string said;
+      std::string report;
       try {
-        said = live(fault_);
+        report = live(fault_);
       } catch (const std::exception& error) {
-        said = std::string("threw: ") + error.what();
+        report = std::string("threw: ") + error.what();
       } catch (...) {
-        said = "threw";
+        report = "threw";
       }
-      for (size_t put = 0; put < said.size();)
-        put += static_cast<size_t>(::write(ends[1], said.data() + put, said.size() - put));
+      for (size_t put = 0; put < report.size();)
+        put += static_cast<size_t>(::write(ends[1], report.data() + put, report.size() - put));
       ::_exit(0);
     }
     ::close(ends[1]);
     pipe_ = base::UniqueFd(ends[0]);
   }
 
-  // At the end of it.
-  std::string Said() {
-    std::string said;
+  // Waits for its end.
+  std::string Report() {
+    std::string report;
     char bytes[4096];
     for (ssize_t got = 0; (got = ::read(pipe_.get(), bytes, sizeof bytes)) > 0;)
-      said.append(bytes, static_cast<size_t>(got));
+      report.append(bytes, static_cast<size_t>(got));
     int status = 0;
     if (::waitpid(pid_, &status, 0) != pid_ || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-      said += " it died: " + std::to_string(status);
-    return said;
+      report += " it died: " + std::to_string(status);
+    return report;
   }
   int fd() const { return pipe_.get(); }
   const CallFault& fault() const { return fault_; }
@@ -116,12 +116,12 @@ std::map<std::string, int> CallsOfOneLife() {
     for (const auto& [name, count] : job.calls()) text << count << name << "\n";
     return text.str();
   });
-  const std::string said = life.Said();
-  INFO(said);
-  REQUIRE_FALSE(said.empty());
-  REQUIRE(said[0] != '!');
+  const std::string report = life.Report();
+  INFO(report);
+  REQUIRE_FALSE(report.empty());
+  REQUIRE(report[0] != '!');
   std::map<std::string, int> calls;
-  std::istringstream text(said);
+  std::istringstream text(report);
   std::string name;
   for (int count = 0; text >> count && std::getline(text, name);) calls[name] = count;
   return calls;
@@ -146,18 +146,17 @@ std::string LiveThrough(const std::vector<CallFault>& faults) {
     for (size_t i = ends.size(); i-- > 0;) {
       if (ends[i].revents == 0) continue;
       const CallFault& fault = living[i].fault();
-      if (const std::string said = living[i].Said(); !said.empty())
+      if (const std::string report = living[i].Report(); !report.empty())
         wrong += fmt::format("\n{} {} answers {}: {}", fault.name, fault.number,
-                             fault.name == kHangs ? "late" : std::strerror(fault.error_number), said);
+                             fault.name == kHangs ? "late" : std::strerror(fault.error_number), report);
       living.erase(living.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
   return wrong;
 }
 
-// All errors of each call, or one of them, another for each call of a name. Under a sanitizer one of them instead of
-// all, or one for every fourth call.
-std::vector<CallFault> Faults(bool all) {
+// All errors of each call; under a sanitizer some of them, others for each call of a name.
+std::vector<CallFault> Faults() {
   std::vector<CallFault> faults;
   for (const auto& [name, count] : CallsOfOneLife()) {
     if (name == kHangs) continue;
@@ -165,20 +164,16 @@ std::vector<CallFault> Faults(bool all) {
     const auto errors = Errors().find(name);
     REQUIRE(errors != Errors().end());
     const size_t kinds = errors->second.size();
-    const size_t every = all ? Every(9, kinds) : kinds;
-    for (int number = 0; number < count; number += all ? 1 : Every(4))
+    const size_t every = Every(9, kinds);
+    for (int number = 0; number < count; ++number)
       for (size_t i = static_cast<size_t>(number) % every; i < kinds; i += every)
         faults.push_back({name, number, errors->second[i]});
   }
   return faults;
 }
 
-TEST_CASE("each call on files in the life of a job fails once, and the next good edit works", "[slow]") {
-  CHECK(LiveThrough(Faults(false)) == "");
-}
-
 TEST_CASE("each call on files in the life of a job fails once with every errno that it may have", "[slow]") {
-  CHECK(LiveThrough(Faults(true)) == "");
+  CHECK(LiveThrough(Faults()) == "");
 }
 
 TEST_CASE("while any call on the config hangs the control socket answers and steps end, and afterwards edits work",

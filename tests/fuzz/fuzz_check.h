@@ -1,4 +1,4 @@
-// What a fuzz entry checks beside not crashing.
+// A check of a fuzz entry, beside that it does not crash.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Any bytes to a session of the control socket, over a socket pair: it ends by itself, within its time, and whatever it
-// says is HTTP. The first byte says who is there: the owner, a reader, or somebody on the network, who never gets
+// Any bytes to a session of the control socket, over a socket pair: it ends by itself, within its time, and all of its
+// output is HTTP. The first byte selects the caller: the owner, a reader, or somebody on the network, who never gets
 // anything that the token is for.
 
 #include <fcntl.h>
@@ -83,21 +83,21 @@ const sockets::TokenFile& Token() {
   return token;
 }
 
-struct Heard {
+struct Response {
   std::string text;
   bool ended = false;
 };
 
-Heard Tell(http::Caller caller, std::string_view bytes) {
+Response Send(http::Caller caller, std::string_view bytes) {
   boost::asio::io_context context(1);
   http::Limits limits;
   limits.idle_time = limits.header_time = limits.body_time = limits.linger_time = limits.send_time = milliseconds(100);
   NoWorker worker;
   const auto owner = std::make_shared<int>(0);
-  Heard heard;
+  Response response;
   JobHandler handler({std::make_shared<QuietJob>(), &worker, std::make_shared<RequestLog>(), owner}, limits);
   const auto shared = std::make_shared<http::Session::Shared>(http::Session::Shared{
-      context, &handler, limits, "stepwatch", ": open\n\n", {}, owner, [&](http::Session*) { heard.ended = true; }});
+      context, &handler, limits, "stepwatch", ": open\n\n", {}, owner, [&](http::Session*) { response.ended = true; }});
   int ends[2] = {-1, -1};
   base::UnforkedFd server = base::UnforkedFd::Make(
       [&] { return ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0 ? ends[0] : -1; });
@@ -109,11 +109,11 @@ Heard Tell(http::Caller caller, std::string_view bytes) {
   session->Start();
   session.reset();
   context.run_for(std::chrono::seconds(5));
-  FUZZ_CHECK(heard.ended);
+  FUZZ_CHECK(response.ended);
   char page[4096];
   for (ssize_t got; (got = ::recv(other.get(), page, sizeof page, 0)) > 0;)
-    heard.text.append(page, static_cast<size_t>(got));
-  return heard;
+    response.text.append(page, static_cast<size_t>(got));
+  return response;
 }
 
 bool IsAnswer(std::string_view text) {
@@ -130,12 +130,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int who = data[0] % 3;
   if (who == 1) caller.access = sockets::Access::kRead;
   if (who == 2) caller.gate = gate;
-  const Heard heard = Tell(caller, bytes);
-  FUZZ_CHECK(heard.text.empty() || IsAnswer(heard.text));
-  FUZZ_CHECK(heard.text.find("HTTP/1.1 500") == std::string::npos);
+  const Response response = Send(caller, bytes);
+  FUZZ_CHECK(response.text.empty() || IsAnswer(response.text));
+  FUZZ_CHECK(response.text.find("HTTP/1.1 500") == std::string::npos);
   if (who != 2 || bytes.find(kToken) != std::string_view::npos) return 0;
-  // What a status says, and what nobody hears who has not said it.
-  FUZZ_CHECK(heard.text.find("\"world_size\"") == std::string::npos);
-  FUZZ_CHECK(heard.text.find(kToken) == std::string::npos);
+  // Parts of a status, and the token, which no answer contains.
+  FUZZ_CHECK(response.text.find("\"world_size\"") == std::string::npos);
+  FUZZ_CHECK(response.text.find(kToken) == std::string::npos);
   return 0;
 }

@@ -22,6 +22,7 @@ namespace stepwatch::test {
 namespace {
 
 using kernels::Histogram;
+using kernels::test::Describe;
 
 void OneByOneBackwards(int64_t count, ParallelBody body, void* context) {
   for (int64_t i = count; i-- > 0;) body(context, i, i + 1);
@@ -50,7 +51,7 @@ kernels::MeasureOptions TakeOptions(ByteReader* bytes) {
   return {eps, bytes->OneIn(3) ? EpsMode::kExact : EpsMode::kParity};
 }
 
-// A tensor with what the reference says of it.
+// A tensor and its statistics by the reference.
 struct Case {
   OwnedTensor tensor;
   StatusCode code;
@@ -108,7 +109,7 @@ std::string CompareWithHistogram(const Case& subject, const kernels::MeasureOpti
          std::to_string(histogram.nans()) + " NaN, " + std::to_string(histogram.infs()) + " infinities\n";
 }
 
-// What is wrong; empty if nothing.
+// All disagreements with the reference; empty without any.
 std::string Disagreement(ByteReader bytes) {
   const kernels::MeasureOptions options = TakeOptions(&bytes);
   const ParallelFor lend = kWaysToLend[bytes.Below(std::size(kWaysToLend))];

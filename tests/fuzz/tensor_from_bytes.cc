@@ -4,9 +4,7 @@
 #include <cstring>
 #include <numeric>
 #include <random>
-#include <utility>
-
-#include "tests/kernels/tensor_model.h"
+#include <vector>
 
 namespace stepwatch::test {
 namespace {
@@ -58,16 +56,6 @@ Extents TakeStrides(const Extents& sizes, ByteReader* bytes) {
   return strides;
 }
 
-// The offsets, in elements, of the lowest and the highest element from the first.
-std::pair<int64_t, int64_t> Reach(const Extents& sizes, const Extents& strides) {
-  std::pair<int64_t, int64_t> reach{0, 0};
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const int64_t last = std::max<int64_t>(sizes[i] - 1, 0) * strides[i];
-    (last < 0 ? reach.first : reach.second) += last;
-  }
-  return reach;
-}
-
 Extents DenseStrides(const Extents& sizes) {
   const TensorView dense = DenseView(nullptr, DType::kFloat32, sizes.data(), static_cast<int>(sizes.size()));
   return Extents(dense.strides.begin(), dense.strides.begin() + dense.ndim);
@@ -108,15 +96,11 @@ OwnedTensor MakeTensor(const Extents& sizes, ByteReader* bytes) {
   const DType dtype = TakeDType(bytes);
   const DType stored = dtype == DType::kOther ? DType::kFloat32 : dtype;
   Extents strides = TakeStrides(sizes, bytes);
-  if (const auto [low, high] = Reach(sizes, strides); high - low > kSpanMax) strides = DenseStrides(sizes);
-  const auto [lowest, highest] = Reach(sizes, strides);
-  const std::vector<std::byte> data = TakeData(stored, highest - lowest + 1, bytes);
+  if (kernels::test::SpanOf(sizes, strides) > kSpanMax) strides = DenseStrides(sizes);
+  const std::vector<std::byte> data = TakeData(stored, kernels::test::SpanOf(sizes, strides), bytes);
   const size_t shift = static_cast<size_t>(bytes->Below(65));
-  OwnedTensor tensor{std::vector<std::byte>(shift + data.size()), {}};
-  std::copy(data.begin(), data.end(), tensor.memory.begin() + static_cast<std::ptrdiff_t>(shift));
-  const std::byte* first = tensor.memory.data() + static_cast<std::ptrdiff_t>(shift) - lowest * ElementSize(stored);
-  tensor.view = DenseView(first, dtype, sizes.data(), static_cast<int>(sizes.size()));
-  std::copy(strides.begin(), strides.end(), tensor.view.strides.begin());
+  OwnedTensor tensor = kernels::test::StridedTensor(stored, sizes, strides, shift, data);
+  tensor.view.dtype = dtype;
   PerhapsSpoil(&tensor.view, bytes);
   return tensor;
 }
@@ -132,13 +116,6 @@ OwnedTensor TensorFromBytes(ByteReader* bytes, const TensorView& shape_of) {
   Extents sizes(shape_of.sizes.begin(), shape_of.sizes.begin() + ndim);
   for (int64_t& size : sizes) size = std::max<int64_t>(size, 0);
   return MakeTensor(sizes, bytes);
-}
-
-std::string Describe(const TensorView& view) {
-  std::string text = DTypeName(view.dtype);
-  for (size_t i = 0; i < static_cast<size_t>(std::clamp(view.ndim, 0, kDimsMax)); ++i)
-    text += " " + std::to_string(view.sizes[i]) + "/" + std::to_string(view.strides[i]);
-  return text + ", numel " + std::to_string(view.numel) + ", " + std::to_string(view.ndim) + " dimensions";
 }
 
 }  // namespace stepwatch::test

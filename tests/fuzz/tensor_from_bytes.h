@@ -2,26 +2,16 @@
 // wrong in itself.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "stepwatch/tensor_view.h"
 #include "tests/fuzz/byte_reader.h"
+#include "tests/kernels/tensor_model.h"
 
 namespace stepwatch::test {
 
-// The view and the memory under it, which ends exactly where the view does.
-struct OwnedTensor {
-  std::vector<std::byte> memory;
-  TensorView view;
-};
+using kernels::test::OwnedTensor;
 
 // At most some 200,000 elements, so that some tensors have several chunks and most inputs are quick.
 OwnedTensor TensorFromBytes(ByteReader* bytes);
 // The same with the shape of another.
 OwnedTensor TensorFromBytes(ByteReader* bytes, const TensorView& shape_of);
-
-// "torch.float32 3/1 4/3": sizes and strides.
-std::string Describe(const TensorView& view);
 
 }  // namespace stepwatch::test

@@ -36,13 +36,13 @@ struct Gate {
   const TcpGate gate{"node7.cluster", token};
 };
 
-TEST_CASE("who shows the token is let in, however the scheme is spelled") {
+TEST_CASE("a client with the token is let in, however the scheme is spelled") {
   const Gate gate;
   for (const std::string& scheme : std::vector<std::string>{"Bearer ", "bearer ", "BEARER  "})
     CHECK(gate.Judge({{"Host", "127.0.0.1:9464"}, {"Authorization", scheme + sockets::kToken}}) == 200);
 }
 
-TEST_CASE("without the token, with another, with two, or with another scheme nobody is let in, and hears how") {
+TEST_CASE("without the token, with another, with two, or with another scheme a client is rejected with the remedy") {
   const Gate gate;
   CHECK(gate.Judge({{"Host", "127.0.0.1"}}) == 401);
   for (const std::string& shown :

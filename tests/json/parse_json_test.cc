@@ -1,4 +1,4 @@
-// What is taken of JSON that somebody else has written.
+// The bounds of JSON from other programs.
 
 #include "src/json/parse_json.h"
 

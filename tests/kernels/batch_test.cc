@@ -55,7 +55,7 @@ Subjects RandomSubjects(std::mt19937_64* random) {
   return subjects;
 }
 
-// Names what is not as Measure says.
+// Names the items that differ from Measure.
 std::string Mistaken(const std::vector<BatchItem>& items) {
   std::string wrong;
   for (size_t i = 0; i < items.size(); ++i) {

@@ -95,21 +95,6 @@ TEST_CASE("histograms merged in any grouping are that of all elements") {
   }
 }
 
-TEST_CASE("a histogram and the statistics come from one call, whatever the layout") {
-  std::mt19937_64 random(47);
-  const Tensor tensor = RandomTensor(DType::kBFloat16, 300 * 400, Fill::kFewSpecial, &random);
-  TensorView view = tensor.view({300, 400});
-  view.sizes[1] = 399;
-  view.numel = 300 * 399;
-  Histogram histogram = Histogram::Exponents();
-  Statistics statistics;
-  REQUIRE(Measure(view, {}, &statistics, &histogram).ok());
-  CHECK(Difference(statistics, MeasureOrFail(view)) == "");
-  CHECK(AllOf(histogram) == view.numel);
-  CHECK(histogram.nans() == statistics.nans);
-  CHECK(histogram.infs() == statistics.infs);
-}
-
 TEST_CASE("an expanded element is counted as often as it stands there, on top of what was counted before") {
   const Tensor three = MakeTensor(DType::kFloat32, {1, 2, 4});
   TensorView view = three.view({5, 3});

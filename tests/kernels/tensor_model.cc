@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "tests/random_seed.h"
 
@@ -212,6 +213,36 @@ Tensor RandomTensor(DType dtype, int64_t count, Fill fill, std::mt19937_64* rand
   return tensor;
 }
 
+// The offsets, in elements, of the lowest and the highest element from the first.
+static std::pair<int64_t, int64_t> Reach(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  std::pair<int64_t, int64_t> reach{0, 0};
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t last = std::max<int64_t>(sizes[i] - 1, 0) * strides[i];
+    (last < 0 ? reach.first : reach.second) += last;
+  }
+  return reach;
+}
+
+int64_t SpanOf(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  const auto [lowest, highest] = Reach(sizes, strides);
+  return highest - lowest + 1;
+}
+
+OwnedTensor StridedTensor(DType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                          size_t shift, const std::vector<std::byte>& bytes) {
+  OwnedTensor tensor{std::vector<std::byte>(shift + bytes.size()), {}};
+  std::copy(bytes.begin(), bytes.end(), tensor.memory.begin() + static_cast<std::ptrdiff_t>(shift));
+  const std::byte* first = tensor.memory.data() + shift - Reach(sizes, strides).first * ElementSize(dtype);
+  tensor.view = DenseView(first, dtype, sizes.data(), static_cast<int>(sizes.size()));
+  std::copy(strides.begin(), strides.end(), tensor.view.strides.begin());
+  return tensor;
+}
+
+OwnedTensor StridedTensor(DType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                          size_t shift, Fill fill, std::mt19937_64* random) {
+  return StridedTensor(dtype, sizes, strides, shift, RandomTensor(dtype, SpanOf(sizes, strides), fill, random).bytes);
+}
+
 std::string Mistakes(const TensorView& tensor, const MeasureOptions& options, const Statistics& found) {
   const Model model = ModelOf(Elements(tensor), ModelThreshold(tensor.dtype, options));
   const bool empty = tensor.numel == 0;
@@ -305,9 +336,10 @@ std::vector<int64_t> RandomStrides(const std::vector<int64_t>& sizes, std::mt199
 
 std::string Describe(const TensorView& view) {
   std::string text = DTypeName(view.dtype);
-  for (size_t i = 0; i < static_cast<size_t>(view.ndim); ++i)
+  for (size_t i = 0; i < static_cast<size_t>(std::clamp(view.ndim, 0, kDimsMax)); ++i)
     text += " " + std::to_string(view.sizes[i]) + "/" + std::to_string(view.strides[i]);
-  return text + " at " + std::to_string(reinterpret_cast<uintptr_t>(view.data) % 16);
+  return text + ", numel " + std::to_string(view.numel) + ", " + std::to_string(view.ndim) + " dimensions, at " +
+         std::to_string(reinterpret_cast<uintptr_t>(view.data) % 16);
 }
 
 }  // namespace stepwatch::kernels::test

@@ -1,4 +1,4 @@
-// A second, slow opinion on every statistic, written from the definitions alone, and tensors to ask it about.
+// A second, slow computation of every statistic, written from the definitions alone, and tensors for it.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,21 @@ inline constexpr Fill kAllFills[] = {Fill::kOrdinary, Fill::kAnyBits, Fill::kTin
 // `count` elements; kAnyBits includes NaN and infinities where the dtype has them, kFewSpecial now and then.
 Tensor RandomTensor(DType dtype, int64_t count, Fill fill, std::mt19937_64* random);
 
-// What is wrong with `found` as the statistics of `tensor`; empty if nothing. Counts and extremes must be exact.
+// A view and the memory under it, which ends exactly where the view does.
+struct OwnedTensor {
+  std::vector<std::byte> memory;
+  TensorView view;
+};
+
+// The number of elements from the lowest to the highest of a tensor, whose strides may be negative.
+int64_t SpanOf(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
+// A tensor of these strides over the bytes of its whole span, which begin `shift` bytes into its memory.
+OwnedTensor StridedTensor(DType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                          size_t shift, const std::vector<std::byte>& bytes);
+OwnedTensor StridedTensor(DType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                          size_t shift, Fill fill, std::mt19937_64* random);
+
+// The errors of `found` as the statistics of `tensor`; empty if nothing. Counts and extremes must be exact.
 std::string Mistakes(const TensorView& tensor, const MeasureOptions& options, const Statistics& found);
 // The sign agreement of two tensors of one shape.
 double ModelAgreement(const TensorView& a, const TensorView& b);
@@ -64,7 +78,7 @@ int64_t Below(int64_t bound, std::mt19937_64* random);
 // Dense in a random order of dimensions, then perhaps with gaps, pitches, repeats, arbitrary or negative strides.
 std::vector<int64_t> RandomStrides(const std::vector<int64_t>& sizes, std::mt19937_64* random);
 
-// Dtype, sizes and strides of a tensor, and where its address lies between two multiples of 16.
+// Dtype, sizes, strides and number of elements of a view, which may contradict itself, and its address modulo 16.
 std::string Describe(const TensorView& view);
 
 }  // namespace stepwatch::kernels::test

@@ -63,7 +63,7 @@ def test_a_right_answer_has_no_complaint(folder: Path) -> None:
     assert good_enough(tally([judged, verdict(folder, name=HEALTHY)]))
 
 
-def test_an_answer_after_the_deadline_is_missed_and_told_twice(folder: Path) -> None:
+def test_an_answer_after_the_deadline_is_missed_and_extra(folder: Path) -> None:
     judged = verdict(folder, "lines = lines[:1]; lines[0]['t'] += 31")
     assert [label["kind"] for label in judged.missed] == ["process_lost"]
     assert len(judged.extra) == 1
@@ -162,14 +162,17 @@ def test_an_answer_that_is_not_of_the_format_is_refused(folder: Path, change: st
     assert not good_enough(tally([judged]))
 
 
-def test_what_is_left_open_counts_neither_way(folder: Path) -> None:
+def test_a_tolerated_incident_counts_neither_way(folder: Path) -> None:
     labels = json.loads((folder / "labels.json").read_text())["traces"][HEALTHY]
     labels["tolerated"] = [{"run": "r1", "kinds": ["gpu_fault"], "begin": 0.0, "end": None}]
     from scoring.answers import Incident
     from scoring.match import judge
 
-    told = [Incident("a", "r1", 5.0, [(5.0, "gpu_fault")], [], 3), Incident("b", "r1", 6.0, [(6.0, "stuck")], [], 3)]
-    assert [incident.id for incident in judge(HEALTHY, labels, told).false] == ["b"]
+    incidents = [
+        Incident("a", "r1", 5.0, [(5.0, "gpu_fault")], [], 3),
+        Incident("b", "r1", 6.0, [(6.0, "stuck")], [], 3),
+    ]
+    assert [incident.id for incident in judge(HEALTHY, labels, incidents).false] == ["b"]
 
 
 @pytest.mark.parametrize("reference", ["internevo", "prometheus_rules", "median_mad"])
@@ -179,7 +182,7 @@ def test_the_references_answer_in_the_format(folder: Path, reference: str) -> No
     assert [score.verdict_of(program, folder / f"{name}.jsonl", labels[name]).error for name in labels] == ["", ""]
 
 
-def test_figures_are_printed_and_the_exit_status_says_whether_they_suffice(
+def test_figures_are_printed_and_the_exit_status_shows_whether_they_suffice(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = folder / "fake.py"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "operations/incidents/observer.h"
+#include "tests/catch.h"
 
 namespace stepwatch::operations {
 
@@ -18,7 +19,14 @@ inline Line BeatLine(double t, int64_t rank, Beat beat) {
   return Line{t, "run", rank, std::move(beat)};
 }
 
-// Half a second a step, four ranks, one beat of each at each step; nothing else but what a test adds.
+inline Beat StepBeat(int64_t step, RunPhase phase = RunPhase::kTrain) {
+  Beat beat;
+  beat.step = step;
+  beat.phase = phase;
+  return beat;
+}
+
+// Half a second a step, four ranks, one beat of each at each step, and the lines that a test adds.
 struct Script {
   using Change = std::function<void(int64_t step, int64_t rank, Beat* beat)>;
 
@@ -36,9 +44,7 @@ struct Script {
       ++step;
       t += step_seconds * pace;
       for (int64_t rank = 0; rank < world; ++rank) {
-        Beat beat;
-        beat.step = step;
-        beat.phase = RunPhase::kTrain;
+        Beat beat = StepBeat(step);
         // A little noise that is the same each time.
         const auto noise = static_cast<double>((step * 37 + rank * 11) % 17 - 8) / 400;
         beat.loss = 2 * (1 + noise);
@@ -62,10 +68,7 @@ struct Script {
       t += 1;
       for (int64_t rank = 0; rank < world; ++rank) {
         if (std::find(silent.begin(), silent.end(), rank) != silent.end()) continue;
-        Beat beat;
-        beat.step = step;
-        beat.phase = phase;
-        lines.push_back(BeatLine(t, rank, beat));
+        lines.push_back(BeatLine(t, rank, StepBeat(step, phase)));
       }
     }
     return *this;
@@ -86,6 +89,23 @@ inline std::vector<Incident> OpenedIn(const std::vector<Incident>& changes) {
   for (const Incident& change : changes)
     if (change.state == IncidentState::kOpened) opened.push_back(change);
   return opened;
+}
+
+// Requires that the changes open one incident, of this kind and with these ranks, and returns it.
+inline Incident RequireOne(const std::vector<Incident>& changes) {
+  const std::vector<Incident> opened = OpenedIn(changes);
+  REQUIRE(opened.size() == 1);
+  return opened.front();
+}
+inline Incident RequireOne(const std::vector<Incident>& changes, IncidentKind kind) {
+  Incident incident = RequireOne(changes);
+  CHECK(incident.kind == kind);
+  return incident;
+}
+inline Incident RequireOne(const std::vector<Incident>& changes, IncidentKind kind, const std::vector<int64_t>& ranks) {
+  Incident incident = RequireOne(changes, kind);
+  CHECK(incident.ranks == ranks);
+  return incident;
 }
 
 inline bool IsResolved(const std::vector<Incident>& changes, const std::string& id) {

@@ -57,10 +57,10 @@ def is_in(label: dict[str, Any], lines: Lines) -> bool:
 
 
 def no_step_ends(label: dict[str, Any], lines: Lines) -> bool:
-    # The last step that ended is told by the first beats of the standstill.
+    # The first beats of the standstill report the last step that ended.
     until = math.inf if label["recovers"] is None else label["recovers"]
-    told = values(lines, label["run"], "step", label["onset"] + 0.1, until)
-    return max(told, default=0) <= label["since_step"]
+    steps = values(lines, label["run"], "step", label["onset"] + 0.1, until)
+    return max(steps, default=0) <= label["since_step"]
 
 
 def a_process_goes(label: dict[str, Any], lines: Lines) -> bool:
@@ -75,9 +75,9 @@ def an_exception_comes(label: dict[str, Any], lines: Lines) -> bool:
 def memory_runs_out(label: dict[str, Any], lines: Lines) -> bool:
     counts = [(at, line["event"]["oom_kill"]) for at, line in events(lines, label["run"], "host")]
     rises = [at for (_, a), (at, b) in zip(counts, counts[1:]) if b > a]
-    told = events(lines, label["run"], "exception")
+    raised = events(lines, label["run"], "exception")
     words = ("emory", "bad_alloc", "OOM", "ALLOC_FAILED", "allocate")
-    named = [at for at, line in told if any(w in line["event"]["type"] + line["event"]["message"] for w in words)]
+    named = [at for at, line in raised if any(w in line["event"]["type"] + line["event"]["message"] for w in words)]
     return any(-1.1 < at - label["onset"] < 15 for at in rises + named)
 
 
@@ -180,7 +180,7 @@ SEEN = {
 
 @dataclass
 class Looks:
-    """What was found in one pass over a set, whose lines would not all fit into memory."""
+    """The findings of one pass over a set, whose lines would not all fit into memory."""
 
     is_whole: bool
     traces: int = 0

@@ -1,4 +1,4 @@
-"""/v1 only ever adds: what a client was promised stays, and what does not is told with what he would miss."""
+"""/v1 only ever adds: the promises to clients stay, and a missing one is reported with the loss for a client."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def drop(api: Api, name: str, member: str) -> None:
     schema(api, name)["required"].remove(member)
 
 
-def test_what_breaks_a_client_is_told_in_a_sentence() -> None:
+def test_a_change_that_breaks_a_client_is_reported_in_a_sentence() -> None:
     status = "GET /v1/status, 200: "
     unread = " is gone, and a client that reads it finds nothing"
     unmet = " now, which a client does not expect"

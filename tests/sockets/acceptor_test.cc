@@ -58,7 +58,7 @@ struct WatchedAcceptor {
                     }};
 };
 
-TEST_CASE("whoever comes, the process keeps a reserve of descriptors, and the others wait until there is room") {
+TEST_CASE("the process keeps a reserve of descriptors, and more clients wait until there is room") {
   for (const bool is_tcp : {false, true}) {
     for (const rlim_t limit : {rlim_t{128}, rlim_t{256}}) {
       INFO((is_tcp ? "TCP, " : "a Unix socket, ") << limit << " descriptors");
@@ -98,7 +98,7 @@ TEST_CASE("what the process itself takes counts, wherever its descriptors are") 
   CHECK(server.inside.size() == 1);
 }
 
-TEST_CASE("who is not missed goes for who comes") {
+TEST_CASE("an expendable connection makes room for a new one") {
   const LowDescriptorLimit low(128);
   WatchedAcceptor server(false);
   server.may_shed = true;

@@ -11,7 +11,7 @@
 namespace stepwatch::sockets {
 namespace {
 
-TEST_CASE("the kernel says who is at the other end of a socket") {
+TEST_CASE("the kernel identifies the other end of a socket") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   const base::UniqueFd one(ends[0]), other(ends[1]);

@@ -35,38 +35,38 @@ class RawClient {
   }
   // False: the other end has closed.
   bool Send(const std::string& text) {
-    size_t said = 0;
-    while (said < text.size()) {
-      const ssize_t put = ::send(fd_.get(), text.data() + said, text.size() - said, MSG_NOSIGNAL);
+    size_t sent = 0;
+    while (sent < text.size()) {
+      const ssize_t put = ::send(fd_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
       if (put < 0) return false;
-      said += static_cast<size_t>(put);
+      sent += static_cast<size_t>(put);
     }
     return true;
   }
   int fd() const { return fd_.get(); }
-  // Up to the end of what is said; whatever came if that takes too long.
+  // Receives up to the end of the stream, or what has come if that takes too long.
   std::string ReceiveAll() {
-    std::string heard;
+    std::string received;
     char bytes[4096];
     for (;;) {
       pollfd waiting{fd_.get(), POLLIN, 0};
-      if (::poll(&waiting, 1, 20000) <= 0) return heard + "(and then nothing for 20 s)";
+      if (::poll(&waiting, 1, 20000) <= 0) return received + "(and then nothing for 20 s)";
       const ssize_t got = ::recv(fd_.get(), bytes, sizeof bytes, 0);
-      if (got <= 0) return heard;
-      heard.append(bytes, static_cast<size_t>(got));
+      if (got <= 0) return received;
+      received.append(bytes, static_cast<size_t>(got));
     }
   }
   // Up to and with this text.
   std::string ReceiveUntil(const std::string& end) {
-    std::string heard;
+    std::string received;
     char byte = 0;
-    while (heard.find(end) == std::string::npos) {
+    while (received.find(end) == std::string::npos) {
       pollfd waiting{fd_.get(), POLLIN, 0};
-      if (::poll(&waiting, 1, 20000) <= 0) return heard + "(and then nothing for 20 s)";
-      if (::recv(fd_.get(), &byte, 1, 0) != 1) return heard + "(and then the end)";
-      heard += byte;
+      if (::poll(&waiting, 1, 20000) <= 0) return received + "(and then nothing for 20 s)";
+      if (::recv(fd_.get(), &byte, 1, 0) != 1) return received + "(and then the end)";
+      received += byte;
     }
-    return heard;
+    return received;
   }
 
  private:

@@ -62,7 +62,7 @@ TEST_CASE("a directory is refused if it is a link, a file, open to others or ano
   CHECK(CheckRuntimeDirectory(real, ::geteuid()).ok());
 }
 
-TEST_CASE("when none can be had, the refusal says of each why") {
+TEST_CASE("without any directory the error has the reason of each") {
   const auto opened = OpenRuntimeDirectory({"/proc/nothing", "/dev/null"}, ::geteuid());
   REQUIRE_FALSE(opened.ok());
   CHECK(Has(opened.status().message(), "/proc/nothing"));

@@ -86,7 +86,7 @@ TEST_CASE("what could be guessed, or is no token, is refused without being shown
   }
 }
 
-TEST_CASE("a token that is replaced is another one from the next look on, and one that is gone is none") {
+TEST_CASE("a replaced token holds from the next look on, and a removed one is gone") {
   OneFile file;
   file.Write(kToken);
   TokenFile token(file.path, ::geteuid(), base::FileSystem::Real());

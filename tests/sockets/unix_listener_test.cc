@@ -68,7 +68,7 @@ class FailingFiles final : public base::FileSystemWrapper {
   int calls_ = 0;
 };
 
-TEST_CASE("whichever call fails, the refusal says so and nothing is left in the directory") {
+TEST_CASE("any failed call is an error that leaves the directory empty") {
   for (int failing = 0;; ++failing) {
     testing::TemporaryDirectory directory;
     FailingFiles files(failing);
@@ -107,7 +107,7 @@ TEST_CASE("a socket is its owner's to open, whatever the umask") {
   CHECK((about.st_mode & 0777) == 0600);
 }
 
-TEST_CASE("names of sockets tell the process") {
+TEST_CASE("names of sockets contain the process") {
   CHECK(PidOfSocketName("12-3.sock") == 12);
   CHECK(PidOfSocketName(".12-0123abcd") == 12);
   for (const char* name : {"12.sock", "-3.sock", "x-1.sock", "12-3.sock.bak", "12-3", ".", "", "99999999999-1.sock",

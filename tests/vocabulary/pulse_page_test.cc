@@ -41,12 +41,12 @@ TEST_CASE("phases and modules come back from their words as they went in") {
           CHECK(found->generation == generation);
         }
   CHECK_FALSE(UnpackModule(0).has_value());
-  // What does not fit is cut, and hurts nothing beside it.
+  // A text that does not fit is cut, and leaves its neighbours alone.
   CHECK(UnpackModule(PackModule({kPulseModulesMax + 9, true, -4, 2}))->generation == 2);
   CHECK(UnpackPhase(~uint64_t{0}).phase == Phase::kPaused);
 }
 
-TEST_CASE("a page is refused that is none, of another layout, too short, or left in the middle of a write") {
+TEST_CASE("a page is refused if it is malformed, of another layout, too short, or left in the middle of a write") {
   const auto page = MadePage();
   CHECK(ReadPulse(*page, sizeof(PulsePage)).ok());
   CHECK(ReadPulse(*page, sizeof(PulsePage) - 1).status().code() == StatusCode::kInvalid);

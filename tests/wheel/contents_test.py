@@ -1,4 +1,4 @@
-"""What is found wrong with a wheel: in its name, its files, and in what readelf prints of its module."""
+"""The checks of a wheel: its name, its files, and the output of readelf for its module."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_an_environment_is_made_once(tmp_path: Path, made: list[str]) -> None:
 
 
 def test_an_environment_is_made_anew_for_other_packages_and_for_another_python(tmp_path: Path, made: list[str]) -> None:
-    """What is pinned is what is there."""
+    """The installed versions are the pinned ones."""
     environment(tmp_path / "home", PYTHON, ["nanobind"])
     environment(tmp_path / "home", PYTHON, ["nanobind", "cmake"])
     environment(tmp_path / "home", Path("/usr/bin/python3.10"), ["nanobind", "cmake"])

@@ -1,4 +1,4 @@
-"""A build from source says in one line what it misses."""
+"""A build from source names in one line the packages that it misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is borne of the compiler of device code, and what is not."""
+"""Outputs of the compiler of device code that are accepted, and those that are not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOAD = ".visible .entry Measure(\n  ld.global.cs.v4.u32 {%r1, %r2, %r3, %r4}, [%
 
 
 def reports(home: Path, architecture: str, *, spilled: int, registers: int = 64) -> Path:
-    """Write what ptxas says of one kernel."""
+    """Write the output of ptxas for one kernel."""
     (home / "measure").mkdir()
     (home / "measure/measure.ptx").write_text(LOAD)
     (home / "measure/ptxas.txt").write_text(
@@ -32,9 +32,7 @@ def test_a_spill_is_refused_where_there_are_instructions_for_pairs(tmp_path: Pat
     assert check_ptxas.check(reports(tmp_path, "sm_80", spilled=4)) == 1
 
 
-def test_a_small_spill_is_borne_and_told_where_there_are_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_small_spill_is_accepted_and_others_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check_ptxas.check(reports(tmp_path, "sm_75", spilled=312)) == 0
     assert "spills in 1" in capsys.readouterr().out
 

@@ -29,7 +29,7 @@ Json NanIncident() {
     "opened_t": 990, "acknowledged": null, "silenced_by": null})");
 }
 
-TEST_CASE("the table of runs says what each does, and when it was heard") {
+TEST_CASE("the table of runs shows phase, step and last report of each") {
   CHECK(RunsText({Run("r1", "train", 2)}, {Run("r1", "train", 2)}, 1000) ==
         "RUN  STATE  WORLD  STEP  STEP TIME  INCIDENTS  LAST REPORT\n"
         "r1   train  8      1041  350.0 ms   2 open     5 s ago\n");
@@ -54,7 +54,7 @@ TEST_CASE("a run of interest has not ended, or something of it is open") {
   CHECK_FALSE(IsOfInterest(Run("r", "ended", 0)));
 }
 
-TEST_CASE("the table of incidents names kind, run, culprits, the last good step and who sees to it") {
+TEST_CASE("the table of incidents has kind, run, culprits, the last good step and the acknowledgement") {
   CHECK(IncidentsText({NanIncident()}, 1000) ==
         "ID            SEVERITY  KIND            RUN  RANKS  SINCE  OPEN FOR  NOTE\n"
         "1a2b3c4d5e6f  critical  loss_nonfinite  r1   3,0    9      10 s      -\n");
@@ -68,7 +68,7 @@ TEST_CASE("the table of incidents names kind, run, culprits, the last good step 
   CHECK_FALSE(Has(text, "\x1b"));
 }
 
-TEST_CASE("an incident that is resolved says for how long it was open") {
+TEST_CASE("a resolved incident shows how long it was open") {
   Json resolved = NanIncident();
   resolved["state"] = "resolved";
   resolved["evidence"]["open_seconds"] = 125;
@@ -154,7 +154,7 @@ TEST_CASE("the documentation names the severity of every kind of incident") {
   }
 }
 
-TEST_CASE("evidence is told in sentences, times and shares with their units") {
+TEST_CASE("evidence is shown in sentences, times and shares with their units") {
   CHECK(EvidenceText(Incident("stuck", R"({"phase": "train", "witness": "collective_wait", "module": "layers.3",
           "process_state": "T", "standstill_seconds": 34.25, "deadline_seconds": 90, "step_seconds": 0.5,
           "waiting_ranks": [0, 2]})")) ==
@@ -168,7 +168,7 @@ TEST_CASE("evidence is told in sentences, times and shares with their units") {
       std::vector<std::string>{"61 tokens per second, 61 % of the 100 before"});
 }
 
-TEST_CASE("a sentence whose evidence is missing is left out, and what no sentence speaks of is told as it is") {
+TEST_CASE("a sentence without its evidence is left out, and evidence without a sentence is shown as it is") {
   CHECK(EvidenceText(
             Incident("loss_nonfinite", R"({"step": 10, "value": "nan", "loss_nonfinite_on": [3], "new": 0.5})")) ==
         std::vector<std::string>{"the loss was nan at step 10", "loss_nonfinite_on 3, new 0.5"});

@@ -26,7 +26,7 @@ TEST_CASE("a length of time has two units at most") {
   CHECK(DurationText(INFINITY) == "11574074 d 01 h");
 }
 
-TEST_CASE("short times have the digits that tell them apart") {
+TEST_CASE("short times have the digits that distinguish them") {
   CHECK(ShortDurationText(0.00035) == "350 us");
   CHECK(ShortDurationText(0.35) == "350.0 ms");
   CHECK(ShortDurationText(2.346) == "2.35 s");
@@ -40,7 +40,7 @@ TEST_CASE("times of a history are read, and nothing else") {
   CHECK_FALSE(ParseUtc(""));
 }
 
-TEST_CASE("a time that is none is empty") {
+TEST_CASE("a missing time is empty") {
   CHECK(LocalTimeText(0).empty());
   CHECK(LocalTimeText(1e300).empty());
   CHECK(LocalTimeText(1e9).size() == 19);

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-// What a hook does with a tensor that it sees.
+// The work of a hook with its tensor.
 void Hook(stepwatch::Recorder& recorder, const stepwatch::TensorView& seen) {
   if (recorder.collecting()) recorder.Observe({0}, seen);
 }

@@ -1,4 +1,4 @@
-// What the device takes for measurements: found out with a few events, and given to the accounts that asked.
+// The time of measurements on the device: found with a few events, and added to the accounts of the tensors.
 #include "kernels/cuda/batch_clock.h"
 
 #include <numeric>
@@ -66,7 +66,7 @@ TEST_CASE("tensors that come one by one are timed now and then, and none of thei
   CHECK(static_cast<double>(ns[0]) == Approx(5.0 * 1000).margin(9));
 }
 
-TEST_CASE("what the device is not through with is told when it is") {
+TEST_CASE("a measurement that the device has not finished is timed when it has") {
   FakeDevice device(3);
   device.run_at_once = false;
   const auto engine = MakeEngine(&device);

@@ -1,4 +1,4 @@
-// CreateEngine on each build: an engine, or a sentence that says why there is none.
+// CreateEngine on each build: an engine, or a sentence with the reason.
 
 #include <cstring>
 
@@ -24,7 +24,7 @@ TEST_CASE("without a CUDA engine or device there is a clear sentence, otherwise 
   CHECK(report.reason.find("CUDA") != std::string::npos);
 }
 
-TEST_CASE("who merely asks hears of the devices that the process has used, or why of none") {
+TEST_CASE("a report alone lists the devices that the process has used, or the reason for none") {
   const CudaReport before = DetectCudaInUse();
   const CudaReport asked = DetectCuda();
   const CudaReport after = DetectCudaInUse();

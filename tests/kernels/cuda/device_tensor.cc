@@ -1,6 +1,5 @@
 #include "tests/kernels/cuda/device_tensor.h"
 
-#include <algorithm>
 #include <iterator>
 #include <stdexcept>
 
@@ -12,6 +11,7 @@ namespace {
 using kernels::test::kAllDTypes;
 using kernels::test::kAllFills;
 using kernels::test::RandomStrides;
+using kernels::test::StridedTensor;
 
 std::vector<int64_t> RandomSizes(std::mt19937_64* random) {
   std::vector<int64_t> sizes(static_cast<size_t>(Below(kDimsMax + 1, random)));
@@ -25,14 +25,7 @@ std::vector<int64_t> RandomSizes(std::mt19937_64* random) {
   return sizes;
 }
 
-// Memory for elements `lowest` to `highest` around the view's first.
-DeviceTensor Allocate(DType dtype, int64_t lowest, int64_t highest, int shift, Fill fill, std::mt19937_64* random) {
-  const auto data = kernels::test::RandomTensor(dtype, highest - lowest + 1, fill, random);
-  DeviceTensor tensor;
-  tensor.memory.resize(static_cast<size_t>(shift) + data.bytes.size());
-  std::copy(data.bytes.begin(), data.bytes.end(), tensor.memory.begin() + shift);
-  tensor.view.data = tensor.memory.data() + shift - lowest * ElementSize(dtype);
-  tensor.view.dtype = dtype;
+DeviceTensor OnDevice(DeviceTensor tensor) {
   tensor.view.device = Device{DeviceKind::kCuda, 0};
   return tensor;
 }
@@ -45,30 +38,15 @@ TensorView OnCpu(TensorView view) {
 }
 
 DeviceTensor FlatTensor(DType dtype, int64_t count, int shift, Fill fill, std::mt19937_64* random) {
-  DeviceTensor tensor = Allocate(dtype, 0, count - 1, shift, fill, random);
-  tensor.view.numel = count;
-  tensor.view.ndim = 1;
-  tensor.view.sizes[0] = count;
-  tensor.view.strides[0] = 1;
-  return tensor;
+  return OnDevice(StridedTensor(dtype, {count}, {1}, static_cast<size_t>(shift), fill, random));
 }
 
 DeviceTensor AnyTensor(std::mt19937_64* random) {
   const DType dtype = kAllDTypes[Below(std::size(kAllDTypes), random)];
   const std::vector<int64_t> sizes = RandomSizes(random), strides = RandomStrides(sizes, random);
-  int64_t lowest = 0, highest = 0, numel = 1;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const int64_t reach = std::max<int64_t>(sizes[i] - 1, 0) * strides[i];
-    (reach < 0 ? lowest : highest) += reach;
-    numel *= sizes[i];
-  }
-  const int shift = Below(2, random) == 0 ? 0 : static_cast<int>(Below(17, random));
-  DeviceTensor tensor = Allocate(dtype, lowest, highest, shift, kAllFills[Below(std::size(kAllFills), random)], random);
-  tensor.view.numel = numel;
-  tensor.view.ndim = static_cast<int>(sizes.size());
-  std::copy(sizes.begin(), sizes.end(), tensor.view.sizes.begin());
-  std::copy(strides.begin(), strides.end(), tensor.view.strides.begin());
-  return tensor;
+  const size_t shift = Below(2, random) == 0 ? 0 : static_cast<size_t>(Below(17, random));
+  const Fill fill = kAllFills[Below(std::size(kAllFills), random)];
+  return OnDevice(StridedTensor(dtype, sizes, strides, shift, fill, random));
 }
 
 Statistics Expected(const TensorView& view, const MeasureOptions& options) {

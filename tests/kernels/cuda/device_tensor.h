@@ -15,11 +15,8 @@ using kernels::test::Below;
 using kernels::test::Describe;
 using kernels::test::Fill;
 
-// A view and the memory under it, which ends exactly where the view does.
-struct DeviceTensor {
-  std::vector<std::byte> memory;
-  TensorView view;  // on CUDA device 0
-};
+// Its view is on CUDA device 0.
+using DeviceTensor = kernels::test::OwnedTensor;
 
 // The same data, for the reference.
 TensorView OnCpu(TensorView view);
@@ -30,7 +27,7 @@ DeviceTensor FlatTensor(DType dtype, int64_t count, int shift, Fill fill, std::m
 // Any dtype, sizes, strides, address and data; mostly small, now and then of several tiles.
 DeviceTensor AnyTensor(std::mt19937_64* random);
 
-// What the reference says of the tensor in the order of the tiles.
+// The statistics of the reference in the order of the tiles.
 Statistics Expected(const TensorView& view, const MeasureOptions& options);
 
 }  // namespace stepwatch::kernels::cuda::test

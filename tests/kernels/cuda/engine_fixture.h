@@ -1,4 +1,4 @@
-// An engine over an emulated device, and what it says of tensors against the reference.
+// An engine over an emulated device, and its results against the reference.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ inline std::vector<DeviceItem> ItemsOf(const std::vector<DeviceTensor>& tensors)
   return items;
 }
 
-// What is wrong with the harvest of a batch; empty if nothing.
+// The errors of the harvest of a batch; empty without any.
 inline std::string Wrong(DeviceEngine* engine, const std::vector<DeviceItem>& items, const MeasureOptions& options) {
   std::string wrong;
   for (const DeviceItem& item : items) {

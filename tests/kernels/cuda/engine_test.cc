@@ -230,7 +230,7 @@ TEST_CASE("what cannot be measured is refused with its reason and disturbs no ne
   CHECK(engine->EnqueueAgreement(good.view, good.view, 0).code == StatusCode::kUnavailable);
 }
 
-TEST_CASE("random pairs agree in sign as the reference says", "[random]") {
+TEST_CASE("random pairs agree in sign as in the reference", "[random]") {
   const uint64_t seed = RandomSeed();
   INFO("repeat with STEPWATCH_SEED=" << seed);
   std::mt19937_64 random(seed);

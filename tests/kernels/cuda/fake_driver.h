@@ -15,7 +15,7 @@
 
 namespace stepwatch::kernels::cuda::test {
 
-// What the test and the driver, which the engine owns, both see. Safe from several threads.
+// The state that the test shares with the driver, which the engine owns. Safe from several threads.
 class FakeDevice {
  public:
   explicit FakeDevice(uint64_t seed) : random_(seed) {}

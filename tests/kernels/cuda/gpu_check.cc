@@ -236,7 +236,7 @@ void CheckThatNothingWaits() {
   cudaStreamDestroy(stream);
 }
 
-// What the device took is known after the measurements, goes to those that asked, and is less than the wall clock's.
+// The time on the device is known after the measurements, is that of their accounts, and is less than the wall clock's.
 void CheckTimes() {
   std::mt19937_64 random(8);
   const auto engine = MakeEngine(132);
@@ -256,7 +256,7 @@ void CheckTimes() {
   const double wall_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
   Expect(ns[3] > 0 && static_cast<double>(ns[3]) < wall_ns, "the time of the measurements");
   for (size_t account = 0; account < ns.size(); ++account)
-    Expect(account == 3 || ns[account] == 0, "the time of somebody who asked for nothing");
+    Expect(account == 3 || ns[account] == 0, "the time of an account without measurements");
 }
 
 void CheckSideStream() {

@@ -34,7 +34,7 @@ struct CapturedModel {
     CHECK(item.captured);
     return item;
   }
-  // What the trainer's thread does for one step; -1: the step could not be ended.
+  // One step of the trainer's thread; -1: the step could not be ended.
   int64_t Step(int replays = 1) {
     for (; replays > 0; --replays) device.Replay(kCapture, kReplay);
     uint64_t ended = 0;
@@ -111,7 +111,7 @@ TEST_CASE("a host that runs ahead of the device gets each step's own numbers") {
   }
 }
 
-TEST_CASE("a reader may be late by the depth, and is told of what it has lost") {
+TEST_CASE("a reader may be late by the depth, and learns which results are lost") {
   DeviceEngineOptions options;
   options.graph_depth = 3;
   CapturedModel model(options);
@@ -120,7 +120,7 @@ TEST_CASE("a reader may be late by the depth, and is told of what it has lost") 
   CHECK(model.Read(model.items[0], 1) == GraphAnswer::kLost);
   for (const int64_t step : {2, 3, 4}) CHECK(model.Read(model.items[0], step) == GraphAnswer::kThere);
   CHECK(model.Read(model.items[0], 5) == GraphAnswer::kNotYet);
-  // A row that may be under the device's hands cannot be told from one that was never written.
+  // A row that the device may be writing cannot be distinguished from one that was never written.
   const DeviceItem other = model.Captured(model.small.view, reinterpret_cast<Stream>(3));
   CHECK(model.Read(other, 1) == GraphAnswer::kLost);
   CHECK(model.Read(other, 4) == GraphAnswer::kNone);
@@ -291,7 +291,7 @@ TEST_CASE("bad options and a device without memory are refused") {
   CHECK(GraphSlots::Create(&driver, options).status().code() == StatusCode::kExhausted);
 }
 
-// The device overwrites rows while the reader looks: whatever it is told is whole.
+// The device overwrites rows while the reader looks: every answer is whole.
 TEST_CASE("a reader beside a device that laps it never sees half a result", "[slow]") {
   DeviceEngineOptions options;
   options.graph_depth = 3;

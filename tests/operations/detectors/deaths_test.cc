@@ -24,17 +24,6 @@ TEST_CASE("there are many words for no memory, and some that only sound like it"
   CHECK_FALSE(AreOfMemory("ValueError", "meeting room 4 not found"));
 }
 
-TEST_CASE("a kill for want of memory names the rank whose loader it hit, not a peer that fails first") {
-  Script script;
-  script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 1.0, 1.0});
-  script.Event(ExceptionEvent{"RuntimeError", "Connection closed by peer [10.0.0.7]:34817", ""}, 2);
-  script.Event(ExceptionEvent{"RuntimeError", "DataLoader worker (pid 4711) is killed by signal: Killed.", ""}, 3);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 30));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kOutOfMemory);
-  CHECK(opened[0].ranks == std::vector<int64_t>{3});
-}
-
 TEST_CASE("an exception after minutes of training is another fault than the one before") {
   Script script;
   for (int i = 0; i < 2; ++i) script.Train(200).Event(ExceptionEvent{"ValueError", "bad sample 17", ""}, 1);
@@ -44,10 +33,7 @@ TEST_CASE("an exception after minutes of training is another fault than the one 
 TEST_CASE("a fatal code that comes alone in training is a fault in the first minute too, a sampler's first is not") {
   Script alone;
   alone.Train(60).Event(GpuEvent{"GPU-1", "xid", 79}, 1);
-  const std::vector<Incident> opened = OpenedIn(Replay(alone.Train(20).lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kGpuFault);
-  CHECK(opened[0].ranks == std::vector<int64_t>{1});
+  RequireOne(Replay(alone.Train(20).lines), IncidentKind::kGpuFault, {1});
 
   Script sampled;
   sampled.Train(60);
@@ -60,10 +46,9 @@ TEST_CASE("a code that is taken back for good ends the fault of its GPU, a singl
   Script script;
   script.Train(200).Event(GpuEvent{"GPU-1", "xid", 94}, 1);
   for (const double value : {0.0, 94.0, 0.0}) script.Train(10).Event(GpuEvent{"GPU-1", "xid", value}, 1);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.lines));
-  REQUIRE(opened.size() == 1);
-  CHECK_FALSE(IsResolved(Replay(script.lines), opened[0].id));
-  CHECK(IsResolved(Replay(script.Train(100).lines), opened[0].id));
+  const Incident incident = RequireOne(Replay(script.lines));
+  CHECK_FALSE(IsResolved(Replay(script.lines), incident.id));
+  CHECK(IsResolved(Replay(script.Train(100).lines), incident.id));
   CHECK(OpenedIn(Replay(script.lines)).size() == 1);
 }
 
@@ -71,12 +56,11 @@ TEST_CASE("a fault of two GPUs is over when both are well") {
   Script script;
   script.Train(200);
   for (const int64_t rank : {1, 2}) script.Event(GpuEvent{"GPU-" + std::to_string(rank), "xid", 95}, rank);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.lines));
-  REQUIRE(opened.size() == 1);
+  const Incident incident = RequireOne(Replay(script.lines));
   script.Event(GpuEvent{"GPU-1", "xid", 0}, 1).Train(100);
-  CHECK_FALSE(IsResolved(Replay(script.lines), opened[0].id));
+  CHECK_FALSE(IsResolved(Replay(script.lines), incident.id));
   script.Event(GpuEvent{"GPU-2", "xid", 0}, 2).Train(100);
-  CHECK(IsResolved(Replay(script.lines), opened[0].id));
+  CHECK(IsResolved(Replay(script.lines), incident.id));
 }
 
 TEST_CASE("processes that go after a signal without a rank were asked to") {
@@ -93,10 +77,8 @@ TEST_CASE("a kill waits for the next sample of its host, unless one was taken at
     script.t += sampled_before;
     script.Event(ProcessGoneEvent{}, 2);
     const double gone_t = script.t;
-    const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 20));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].kind == IncidentKind::kProcessLost);
-    return opened[0].t - gone_t;
+    const Incident incident = RequireOne(Replay(script.lines, 20), IncidentKind::kProcessLost);
+    return incident.t - gone_t;
   };
   CHECK(delay(0) < 1.5);
   CHECK(delay(0.4) > 2);
@@ -108,11 +90,8 @@ TEST_CASE("an end in error does not begin the wait for a better reason of a proc
   const double gone_t = script.t;
   script.t += 0.75;
   script.Event(EndEvent{EndReason::kError}, 1);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 20));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kProcessLost);
-  CHECK(opened[0].ranks == std::vector<int64_t>{2});
-  CHECK(opened[0].t - gone_t < 1.5);
+  const Incident incident = RequireOne(Replay(script.lines, 20), IncidentKind::kProcessLost, {2});
+  CHECK(incident.t - gone_t < 1.5);
 }
 
 }  // namespace

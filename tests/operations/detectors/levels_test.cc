@@ -40,11 +40,9 @@ TEST_CASE("a loss that jumps while it still falls is a spike: where it was ten s
       const double learnt = 2.4 + 8.5 * std::exp(-static_cast<double>(step) / fall) + 0.03 * NoiseOf(&random);
       return step > 80 && step <= 90 ? learnt + 6 : learnt;
     });
-    const std::vector<Incident> opened = OpenedIn(changes);
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].kind == IncidentKind::kLossSpike);
-    CHECK(opened[0].since_step == 80);
-    CHECK(IsResolved(changes, opened[0].id));
+    const Incident incident = RequireOne(changes, IncidentKind::kLossSpike);
+    CHECK(incident.since_step == 80);
+    CHECK(IsResolved(changes, incident.id));
   }
 }
 
@@ -55,11 +53,9 @@ TEST_CASE("a loss that rises over three steps and decays is a spike: half of its
     if (step <= 200) return usual;
     return usual * (1 + 1.4 * (after <= 3 ? after / 3 : std::exp((3 - after) / 30)));
   });
-  const std::vector<Incident> opened = OpenedIn(changes);
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kLossSpike);
-  CHECK(opened[0].since_step);
-  CHECK(std::abs(static_cast<double>(*opened[0].since_step - 200)) <= 1);
+  const Incident incident = RequireOne(changes, IncidentKind::kLossSpike);
+  CHECK(incident.since_step);
+  CHECK(std::abs(static_cast<double>(*incident.since_step - 200)) <= 1);
 }
 
 TEST_CASE("noise that comes back is no divergence, however long it lasts and whether or not it is correlated",
@@ -118,12 +114,11 @@ TEST_CASE("a loss that has risen for good is reported once in any noise, and its
           const double level = (2 + 6 * std::exp(-static_cast<double>(step) / 100)) * (1 + (rise.height - 1) * risen);
           return level * FactorOf(kind, rise.noise, step, &random);
         });
-        const std::vector<Incident> opened = OpenedIn(changes);
-        REQUIRE(opened.size() == 1);
-        CHECK_FALSE(IsResolved(changes, opened[0].id));
-        CHECK(opened[0].t <= 0.5 * static_cast<double>(1500 + ramp + 200));
-        CHECK(opened[0].since_step >= 1300);
-        CHECK(opened[0].since_step <= 1500 + std::max<int64_t>(ramp / 2, 20));
+        const Incident incident = RequireOne(changes);
+        CHECK_FALSE(IsResolved(changes, incident.id));
+        CHECK(incident.t <= 0.5 * static_cast<double>(1500 + ramp + 200));
+        CHECK(incident.since_step >= 1300);
+        CHECK(incident.since_step <= 1500 + std::max<int64_t>(ramp / 2, 20));
       }
 }
 
@@ -142,38 +137,39 @@ TEST_CASE("a loss of any noise that does not rise is no news", "[slow]") {
 TEST_CASE("a loss below zero rises like any other, without a ratio") {
   for (const double level : {-40.0, 60.0}) {
     std::mt19937_64 random(5);
-    const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(
-        600, [&](int64_t step) { return level + 0.4 * NoiseOf(&random) + (step > 500 && step <= 506 ? 30 : 0); }));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].kind == IncidentKind::kLossSpike);
-    CHECK((opened[0].evidence.Find("ratio") != nullptr) == (level > 0));
+    const Incident incident = RequireOne(
+        ChangesWithLoss(
+            600, [&](int64_t step) { return level + 0.4 * NoiseOf(&random) + (step > 500 && step <= 506 ? 30 : 0); }),
+        IncidentKind::kLossSpike);
+    CHECK((incident.evidence.Find("ratio") != nullptr) == (level > 0));
   }
 }
 
 TEST_CASE("a height that the loss has come back from several times is no news, a greater one is") {
   std::mt19937_64 random(11);
-  const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(800, [&](int64_t step) {
-    const double task = random() % 10 < 3 ? 3 : 2;
-    return task + 0.1 * NoiseOf(&random) + (step > 700 && step <= 710 ? 6 : 0);
-  }));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kLossSpike);
-  CHECK(opened[0].since_step == 700);
+  const Incident incident =
+      RequireOne(ChangesWithLoss(800,
+                                 [&](int64_t step) {
+                                   const double task = random() % 10 < 3 ? 3 : 2;
+                                   return task + 0.1 * NoiseOf(&random) + (step > 700 && step <= 710 ? 6 : 0);
+                                 }),
+                 IncidentKind::kLossSpike);
+  CHECK(incident.since_step == 700);
 }
 
 TEST_CASE("a gradient norm that rises slowly has exploded at ten times its level, and once") {
   std::mt19937_64 random(2);
-  const std::vector<Incident> opened = OpenedIn(ChangesWith(
-      320, [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); },
-      [&](int64_t step) {
-        const double grown = step > 150 ? std::pow(1.05, static_cast<double>(step - 150)) : 1;
-        return std::min(grown, 1e4) * std::exp(0.15 * NoiseOf(&random));
-      }));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kGradExplosion);
-  CHECK(opened[0].since_step >= 150);
+  const Incident incident = RequireOne(ChangesWith(
+                                           320, [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); },
+                                           [&](int64_t step) {
+                                             const double grown =
+                                                 step > 150 ? std::pow(1.05, static_cast<double>(step - 150)) : 1;
+                                             return std::min(grown, 1e4) * std::exp(0.15 * NoiseOf(&random));
+                                           }),
+                                       IncidentKind::kGradExplosion);
+  CHECK(incident.since_step >= 150);
   // Ten times is reached at the step 197, and the line of a step comes half a second after the one before.
-  CHECK(opened[0].opened_t < 0.5 * 205);
+  CHECK(incident.opened_t < 0.5 * 205);
 }
 
 TEST_CASE("a norm that is written down with one decimal is zero before it has collapsed") {
@@ -194,10 +190,9 @@ TEST_CASE("a rank that differs is reported until it agrees again") {
     if (rank == 2 && step > 100 && step <= 500) *beat->grad_norm *= 1.1;
   };
   const std::vector<Incident> changes = Replay(script.Train(500).lines);
-  const std::vector<Incident> opened = OpenedIn(changes);
-  REQUIRE(opened.size() == 1);
-  CHECK(!IsResolved(changes, opened[0].id));
-  CHECK(IsResolved(Replay(script.Train(20).lines), opened[0].id));
+  const Incident incident = RequireOne(changes);
+  CHECK(!IsResolved(changes, incident.id));
+  CHECK(IsResolved(Replay(script.Train(20).lines), incident.id));
 }
 
 TEST_CASE("rows without the rank that differs, since it beats at another step, are no evidence that it agrees") {
@@ -205,29 +200,25 @@ TEST_CASE("rows without the rank that differs, since it beats at another step, a
   for (int64_t second = 1; second < 150; ++second)
     for (int64_t rank = 0; rank < 16; ++rank) {
       const double t = static_cast<double>(second) + static_cast<double>(rank * 7 % 16) / 16;
-      Beat beat;
-      beat.step = static_cast<int64_t>(2 * t);
-      beat.phase = RunPhase::kTrain;
+      Beat beat = StepBeat(static_cast<int64_t>(2 * t));
       beat.loss = 2 + 0.01 * static_cast<double>(*beat.step % 7);
       if (rank == 3 && *beat.step > 100) *beat.loss += 0.2;
       lines.push_back(BeatLine(t, rank, beat));
     }
   std::sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.t < b.t; });
-  const std::vector<Incident> opened = OpenedIn(Replay(lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kRankDisagreement);
-  CHECK(opened[0].ranks == std::vector<int64_t>{3});
+  RequireOne(Replay(lines), IncidentKind::kRankDisagreement, {3});
 }
 
 TEST_CASE("a loss that was always small is judged by its own scale, if it is many times as high") {
   for (const double scale : {0.003, 1.0}) {
-    const std::vector<Incident> opened = OpenedIn(ChangesWithLoss(200, [&](int64_t step) {
-      const double usual = scale * (1 + 0.01 * static_cast<double>(step * 37 % 5 - 2));
-      return step > 120 && step <= 130 ? 4 * usual : usual;
-    }));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].kind == IncidentKind::kLossSpike);
-    CHECK(opened[0].since_step == 120);
+    const Incident incident =
+        RequireOne(ChangesWithLoss(200,
+                                   [&](int64_t step) {
+                                     const double usual = scale * (1 + 0.01 * static_cast<double>(step * 37 % 5 - 2));
+                                     return step > 120 && step <= 130 ? 4 * usual : usual;
+                                   }),
+                   IncidentKind::kLossSpike);
+    CHECK(incident.since_step == 120);
   }
   // Twice as much of nearly nothing is nothing.
   const auto doubles = [](int64_t step) { return step > 120 ? 0.02 : 0.01 + 1e-4 * static_cast<double>(step % 3); };
@@ -242,9 +233,8 @@ TEST_CASE("a divergence that its last samples show is not over with the next one
       const double rise = std::pow(6, std::clamp(static_cast<double>(step - 200) / 5, 0.0, 1.0));
       return learnt * rise * (1 + 0.05 * NoiseOf(&random));
     });
-    const std::vector<Incident> opened = OpenedIn(changes);
-    REQUIRE(opened.size() == 1);
-    CHECK_FALSE(IsResolved(changes, opened[0].id));
+    const Incident incident = RequireOne(changes);
+    CHECK_FALSE(IsResolved(changes, incident.id));
   }
 }
 
@@ -271,9 +261,7 @@ TEST_CASE("a learning rate that was touched before a spike is no excuse for it")
       *beat->loss *= step > 400 && step <= 410 ? 1.55 : 1;
       beat->lr = step >= dip && step < dip + 5 ? 3e-5 : 1e-4;
     };
-    const std::vector<Incident> opened = OpenedIn(Replay(script.Train(450).lines));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].since_step == 400);
+    CHECK(RequireOne(Replay(script.Train(450).lines)).since_step == 400);
   }
 }
 
@@ -283,9 +271,7 @@ TEST_CASE("a loss that is half higher in a warm-up of its learning rate is a spi
     *beat->loss *= step > 70 && step <= 76 ? 1.5 : 1;
     beat->lr = 3e-6 * static_cast<double>(step);
   };
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Train(100).lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].since_step == 70);
+  CHECK(RequireOne(Replay(script.Train(100).lines)).since_step == 70);
 }
 
 TEST_CASE("a norm of zero between updates is no level, neither to fall to nor to rise from") {
@@ -293,10 +279,8 @@ TEST_CASE("a norm of zero between updates is no level, neither to fall to nor to
   const auto even = [](int64_t step) { return 2 + 0.01 * static_cast<double>(step % 5); };
   CHECK(OpenedIn(ChangesWith(800, even, accumulates)).empty());
   const auto dies = [&](int64_t step) { return step <= 400 ? accumulates(step) : 0.0; };
-  const std::vector<Incident> opened = OpenedIn(ChangesWith(500, even, dies));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kGradCollapse);
-  CHECK(opened[0].since_step == 400);
+  const Incident incident = RequireOne(ChangesWith(500, even, dies), IncidentKind::kGradCollapse);
+  CHECK(incident.since_step == 400);
 }
 
 TEST_CASE("a norm that was never low has collapsed after four steps at zero") {
@@ -304,10 +288,9 @@ TEST_CASE("a norm that was never low has collapsed after four steps at zero") {
   script.change = [](int64_t step, int64_t, Beat* beat) {
     if (step > 100) beat->grad_norm = 0;
   };
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Train(120).lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].t <= 104.5 * script.step_seconds);
-  CHECK(opened[0].since_step == 100);
+  const Incident incident = RequireOne(Replay(script.Train(120).lines));
+  CHECK(incident.t <= 104.5 * script.step_seconds);
+  CHECK(incident.since_step == 100);
 }
 
 }  // namespace

@@ -16,9 +16,7 @@ TEST_CASE("the loss of an evaluation is no loss of training, also where beats af
     ++script.step;
     for (int beats = 0; beats < 3; ++beats)
       for (int64_t rank = 0; rank < 4; ++rank) {
-        Beat beat;
-        beat.step = script.step;
-        beat.phase = beats < 2 ? RunPhase::kEval : RunPhase::kTrain;
+        Beat beat = StepBeat(script.step, beats < 2 ? RunPhase::kEval : RunPhase::kTrain);
         beat.loss = loss;
         script.lines.push_back(BeatLine(script.t += 1, rank, beat));
       }
@@ -64,17 +62,12 @@ TEST_CASE("ranks that beat at different moments of a long step are compared at t
   std::vector<Line> lines = {EventLine(0, StartEvent{4, "host"})};
   for (double t = 1; t < 600; t += 1.25) {
     const auto rank = static_cast<int64_t>(t / 1.25) % 4;
-    Beat beat;
-    beat.step = static_cast<int64_t>(t / 8);
-    beat.phase = RunPhase::kTrain;
+    Beat beat = StepBeat(static_cast<int64_t>(t / 8));
     beat.grad_norm = 1 + 0.01 * static_cast<double>(*beat.step % 7);
     if (rank == 2 && *beat.step >= 50) *beat.grad_norm *= 1.5;
     lines.push_back(BeatLine(t, rank, beat));
   }
-  const std::vector<Incident> opened = OpenedIn(Replay(lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kRankDisagreement);
-  CHECK(opened[0].ranks == std::vector<int64_t>{2});
+  RequireOne(Replay(lines), IncidentKind::kRankDisagreement, {2});
 }
 
 TEST_CASE("a reported number that moves and is the same on all ranks must stay so, one that stands still need not") {
@@ -99,24 +92,9 @@ TEST_CASE("a norm of -1 or -2 is InternEvo's word for one that is not finite") {
     script.change = [&](int64_t step, int64_t, Beat* beat) {
       if (step > 150) beat->grad_norm = code;
     };
-    const std::vector<Incident> opened = OpenedIn(Replay(script.Train(170).lines));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].kind == IncidentKind::kGradNonfinite);
-    CHECK(opened[0].since_step == 150);
+    const Incident incident = RequireOne(Replay(script.Train(170).lines), IncidentKind::kGradNonfinite);
+    CHECK(incident.since_step == 150);
   }
-}
-
-TEST_CASE("a loss that is NaN after a process is lost is a fault of its own") {
-  Script script;
-  script.Train(100).Event(ProcessGoneEvent{}, 2);
-  Beat beat;
-  beat.step = script.step + 1;
-  beat.phase = RunPhase::kTrain;
-  beat.loss = std::numeric_limits<double>::quiet_NaN();
-  script.lines.push_back(BeatLine(script.t + 0.05, 0, beat));
-  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 20));
-  REQUIRE(opened.size() == 2);
-  CHECK(opened[0].kind != opened[1].kind);
 }
 
 TEST_CASE("a loss that is now NaN, now not, is one incident until it has been finite for a while") {
@@ -126,8 +104,7 @@ TEST_CASE("a loss that is now NaN, now not, is one incident until it has been fi
       if (step > 100 && step <= 160 && step % gap == 1) beat->loss = std::numeric_limits<double>::quiet_NaN();
     };
     const std::vector<Incident> changes = Replay(script.Train(260).lines);
-    REQUIRE(OpenedIn(changes).size() == 1);
-    CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
+    CHECK(IsResolved(changes, RequireOne(changes).id));
   }
 }
 
@@ -138,11 +115,10 @@ TEST_CASE("a number that was the same to the last digit on all ranks may not dif
     beat->reported = {{"param_norm", rank == 1 && step > 100 ? norm * (1 + 1e-5) : norm}};
   };
   const std::vector<Incident> changes = Replay(script.Train(300).lines);
-  const std::vector<Incident> opened = OpenedIn(changes);
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].ranks == std::vector<int64_t>{1});
-  CHECK(opened[0].since_step == 100);
-  CHECK_FALSE(IsResolved(changes, opened[0].id));
+  const Incident incident = RequireOne(changes);
+  CHECK(incident.ranks == std::vector<int64_t>{1});
+  CHECK(incident.since_step == 100);
+  CHECK_FALSE(IsResolved(changes, incident.id));
 }
 
 TEST_CASE("a digest that stands still is to be the same on all ranks, from the start on as well") {
@@ -152,10 +128,9 @@ TEST_CASE("a digest that stands still is to be the same on all ranks, from the s
       beat->reported = {{"weights_checksum", rank == 2 && step > from ? 987654321.0 : 123456789.0},
                         {"retries", rank == 2 && step > from ? 1.0 : 0.0}};
     };
-    const std::vector<Incident> opened = OpenedIn(Replay(script.Train(160).lines));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].ranks == std::vector<int64_t>{2});
-    CHECK(opened[0].since_step == (from > 0 ? std::optional<int64_t>(from) : std::nullopt));
+    const Incident incident = RequireOne(Replay(script.Train(160).lines));
+    CHECK(incident.ranks == std::vector<int64_t>{2});
+    CHECK(incident.since_step == (from > 0 ? std::optional<int64_t>(from) : std::nullopt));
   }
 }
 
@@ -164,10 +139,7 @@ TEST_CASE("a norm on which all ranks but one agree from the start, to the last d
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     beat->grad_norm = (1 + 0.01 * static_cast<double>(step * 7 % 11)) * (rank == 3 ? 1.2 : 1);
   };
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Train(60).lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kRankDisagreement);
-  CHECK(opened[0].ranks == std::vector<int64_t>{3});
+  RequireOne(Replay(script.Train(60).lines), IncidentKind::kRankDisagreement, {3});
 
   // Ranks of a pipeline without the loss report zero.
   Script pipeline;

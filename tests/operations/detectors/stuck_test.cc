@@ -21,10 +21,7 @@ struct Heartbeats {
       if (trains) steps += beat_seconds / 4 / step_seconds;
       const auto rank = static_cast<int64_t>(t / (beat_seconds / 4)) % 4;
       if (std::find(silent.begin(), silent.end(), rank) != silent.end()) continue;
-      Beat beat;
-      beat.step = static_cast<int64_t>(steps);
-      beat.phase = phase;
-      lines.push_back(BeatLine(t, rank, beat));
+      lines.push_back(BeatLine(t, rank, StepBeat(static_cast<int64_t>(steps), phase)));
     }
     return *this;
   }
@@ -40,10 +37,9 @@ TEST_CASE("a silent rank among beats of five seconds is reported within two of t
   Heartbeats script;
   script.Pass(200, true);
   const double stood_still_at = script.t;
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Pass(100, false, {2}).lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].ranks == std::vector<int64_t>{2});
-  CHECK(opened[0].t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
+  const Incident incident = RequireOne(Replay(script.Pass(100, false, {2}).lines));
+  CHECK(incident.ranks == std::vector<int64_t>{2});
+  CHECK(incident.t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
 }
 
 TEST_CASE("ranks that fall silent together are all named, though the turn of some comes later") {
@@ -56,18 +52,14 @@ TEST_CASE("ranks that fall silent together are all named, though the turn of som
     for (; script.t < until; script.t += 1)
       for (int64_t rank = 0; rank < 8; ++rank) {
         if (static_cast<int64_t>(script.t) % 10 != turns[rank] || rank >= silent_from) continue;
-        Beat beat;
-        beat.step = static_cast<int64_t>(std::min(script.t, still_at) / 2);
-        beat.phase = RunPhase::kTrain;
-        script.lines.push_back(BeatLine(script.t, rank, beat));
+        script.lines.push_back(
+            BeatLine(script.t, rank, StepBeat(static_cast<int64_t>(std::min(script.t, still_at) / 2))));
       }
   };
   beats(204, 204, 8);
   beats(260, 204, 5);
   const std::vector<Incident> changes = Replay(script.lines);
-  const std::vector<Incident> opened = OpenedIn(changes);
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].ranks.front() == 5);
+  CHECK(RequireOne(changes).ranks.front() == 5);
   CHECK(changes.back().ranks == std::vector<int64_t>{5, 6, 7});
 }
 
@@ -75,9 +67,7 @@ TEST_CASE("where all fall silent at once no rank is named for a step that its la
   for (double seconds = 200; seconds < 220; seconds += 1.25) {
     Heartbeats script;
     script.step_seconds = 6;
-    const std::vector<Incident> opened = OpenedIn(Replay(script.Pass(seconds, true).lines, 300));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].ranks.empty());
+    CHECK(RequireOne(Replay(script.Pass(seconds, true).lines, 300)).ranks.empty());
   }
 }
 
@@ -95,10 +85,8 @@ TEST_CASE("a run that began within a minute before its restarts is stuck when it
   Script script;
   for (int i = 0; i < 2; ++i) script.Wait(40, {}, RunPhase::kInit).Train(60).Event(RestartEvent{4, "host"});
   const double began_at = script.t;
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Wait(700, {}, RunPhase::kInit).lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kStuck);
-  CHECK(opened[0].t - began_at < 600);
+  const Incident incident = RequireOne(Replay(script.Wait(700, {}, RunPhase::kInit).lines), IncidentKind::kStuck);
+  CHECK(incident.t - began_at < 600);
 }
 
 TEST_CASE("a time without any report is no evidence against a rank") {
@@ -112,9 +100,7 @@ TEST_CASE("a time without any report is no evidence against a rank") {
 TEST_CASE("without any more reports the run stands still after two minutes, and no rank is named") {
   Heartbeats script;
   script.Pass(200, true);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 300));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].ranks.empty());
+  CHECK(RequireOne(Replay(script.lines, 300)).ranks.empty());
 }
 
 TEST_CASE("a standstill in which ranks beat less often than at their steps names no rank") {
@@ -122,9 +108,7 @@ TEST_CASE("a standstill in which ranks beat less often than at their steps names
   for (int i = 0; i < 6; ++i) {
     script.Train(60);
     for (const int64_t rank : kAll) {
-      Beat beat;
-      beat.step = script.step;
-      beat.phase = RunPhase::kTrain;
+      Beat beat = StepBeat(script.step);
       const double at = script.t + 4.5 + 0.12 * static_cast<double>(rank);
       script.lines.push_back(BeatLine(at, rank, beat));
       script.lines.push_back(BeatLine(at + 5, rank, beat));
@@ -141,9 +125,7 @@ TEST_CASE("a first evaluation may take an hour as long as its ranks report, and 
   script.phase = RunPhase::kEval;
   script.Pass(3500, false);
   CHECK(OpenedIn(Replay(script.lines)).empty());
-  const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 400));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kStuck);
+  RequireOne(Replay(script.lines, 400), IncidentKind::kStuck);
 }
 
 TEST_CASE("an evaluation may take eight times as long as the only one before") {
@@ -156,12 +138,8 @@ TEST_CASE("a rank is not behind because its beat after the standstill of a compi
   std::vector<Line> lines = {EventLine(0, StartEvent{16, "host"})};
   // Sixteen ranks beat each ten seconds, one after the other. The second step compiles for 70 s; all others are fast.
   const auto step_at = [](double t) { return t < 20 ? 0 : t < 90 ? 1 : 2 + static_cast<int64_t>((t - 90) / 0.2); };
-  for (double t = 0; t < 200; t += 0.625) {
-    Beat beat;
-    beat.step = step_at(t);
-    beat.phase = RunPhase::kTrain;
-    lines.push_back(BeatLine(t, static_cast<int64_t>(t / 0.625) % 16, beat));
-  }
+  for (double t = 0; t < 200; t += 0.625)
+    lines.push_back(BeatLine(t, static_cast<int64_t>(t / 0.625) % 16, StepBeat(step_at(t))));
   CHECK(OpenedIn(Replay(lines)).empty());
 }
 
@@ -215,9 +193,7 @@ TEST_CASE("a hang in an evaluation is reported within three times the longest on
     Script script;
     script.Train(60).Wait(longest, {}, RunPhase::kEval).Train(60);
     const double hangs_at = script.t;
-    const std::vector<Incident> opened = OpenedIn(Replay(script.Wait(5000, {}, RunPhase::kEval).lines));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].t - hangs_at <= 3 * longest + 905);
+    CHECK(RequireOne(Replay(script.Wait(5000, {}, RunPhase::kEval).lines)).t - hangs_at <= 3 * longest + 905);
   }
 }
 
@@ -226,19 +202,16 @@ TEST_CASE("beats that report a pause prolong no pause that has expired") {
   script.Pass(200, true).Event(PauseEvent{100.0});
   script.phase = RunPhase::kPaused;
   CHECK(OpenedIn(Replay(script.Pass(200, false).lines)).empty());
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Pass(100, false).lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kStuck);
+  RequireOne(Replay(script.Pass(100, false).lines), IncidentKind::kStuck);
 }
 
 TEST_CASE("after a restart a rank that stops is reported by the pace from before, though few steps have ended since") {
   Heartbeats script;
   script.Pass(200, true).Event(RestartEvent{}).Pass(20, true);
   const double stood_still_at = script.t;
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Pass(60, false, {3}).lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].ranks == std::vector<int64_t>{3});
-  CHECK(opened[0].t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
+  const Incident incident = RequireOne(Replay(script.Pass(60, false, {3}).lines));
+  CHECK(incident.ranks == std::vector<int64_t>{3});
+  CHECK(incident.t - stood_still_at <= 3 * 0.5 + 5 + 2 * script.beat_seconds);
 }
 
 TEST_CASE("one beat that is lost or late in a standstill names no rank, whatever the time between beats") {
@@ -256,9 +229,7 @@ TEST_CASE("a rank that is alone in a phase is the one for which the others wait"
     for (int i = 0; i < 3; ++i) script.Train(60).Wait(5, {1, 2, 3}, phase);
     script.Train(60);
     for (int i = 0; i < 400; ++i) script.Wait(1, {0}).Wait(1, {1, 2, 3}, phase);
-    const std::vector<Incident> opened = OpenedIn(Replay(script.lines));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].ranks == std::vector<int64_t>{0});
+    CHECK(RequireOne(Replay(script.lines)).ranks == std::vector<int64_t>{0});
   }
 }
 
@@ -270,9 +241,7 @@ TEST_CASE("the rank whose GPU does nothing while those of its peers spin is name
       script.Event(GpuEvent{"GPU-" + std::to_string(rank), "utilization", rank == 2 ? 0.0 : 100.0}, rank);
     script.Wait(5);
   }
-  const std::vector<Incident> opened = OpenedIn(Replay(script.lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].ranks == std::vector<int64_t>{2});
+  CHECK(RequireOne(Replay(script.lines)).ranks == std::vector<int64_t>{2});
 }
 
 TEST_CASE("a run without reports after its start, or its restart, is stuck") {
@@ -281,9 +250,7 @@ TEST_CASE("a run without reports after its start, or its restart, is stuck") {
   CHECK(OpenedIn(Replay(started.lines, 1810)).size() == 1);
   Script restarted;
   restarted.Train(60).Event(RestartEvent{4, "host"});
-  const std::vector<Incident> opened = OpenedIn(Replay(restarted.lines, 600));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kStuck);
+  RequireOne(Replay(restarted.lines, 600), IncidentKind::kStuck);
 }
 
 TEST_CASE("what peers have finished a silent rank has, too, though its last beat is of before") {
@@ -292,29 +259,22 @@ TEST_CASE("what peers have finished a silent rank has, too, though its last beat
   script.step_seconds = 0.05;
   script.Pass(400, true).Pass(2.5, true, {1});
   const auto finished = static_cast<int64_t>(script.steps);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Pass(100, false, {1}).lines));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].ranks == std::vector<int64_t>{1});
-  CHECK(opened[0].since_step == finished);
+  const Incident incident = RequireOne(Replay(script.Pass(100, false, {1}).lines));
+  CHECK(incident.ranks == std::vector<int64_t>{1});
+  CHECK(incident.since_step == finished);
 }
 
 TEST_CASE("ranks whose beats come late all along hold up no rank, at the last step either") {
   std::vector<Line> lines = {EventLine(0, StartEvent{4, "host"})};
   for (int64_t step = 1; step <= 400; ++step)
     for (int64_t rank = 0; rank < 4; ++rank) {
-      Beat beat;
-      beat.step = step;
-      beat.phase = RunPhase::kTrain;
+      Beat beat = StepBeat(step);
       lines.push_back(
           BeatLine(static_cast<double>(step) + (rank >= 2 ? 25 + static_cast<double>(step % 9) : 0), rank, beat));
     }
   for (double t = 401; t < 490; ++t)
-    for (int64_t rank = 0; rank < 4; ++rank) {
-      Beat beat;
-      beat.step = 400;
-      beat.phase = RunPhase::kTrain;
-      if (rank < 2 || t > 429) lines.push_back(BeatLine(t, rank, beat));
-    }
+    for (int64_t rank = 0; rank < 4; ++rank)
+      if (rank < 2 || t > 429) lines.push_back(BeatLine(t, rank, StepBeat(400)));
   lines.push_back(EventLine(490, EndEvent{EndReason::kOk}));
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.t < b.t; });
   CHECK(OpenedIn(Replay(lines)).empty());

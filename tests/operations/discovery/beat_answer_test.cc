@@ -22,7 +22,7 @@ TEST_CASE("a page of beats is lines, and where to go on") {
   CHECK(KindOf(answer.value().lines[1]) == "checkpoint");
 }
 
-TEST_CASE("a process speaks for its own run and rank alone") {
+TEST_CASE("a process reports its own run and rank alone") {
   const auto answer =
       ParseBeatAnswer(kHead + R"({"t":1,"run":"other","rank":0,"event":{"kind":"end","reason":"ok"}}]})");
   REQUIRE(answer.ok());
@@ -30,7 +30,7 @@ TEST_CASE("a process speaks for its own run and rank alone") {
   CHECK(answer.value().lines[0].rank == 3);
 }
 
-TEST_CASE("a line that is none is counted, and those around it are kept") {
+TEST_CASE("a malformed line is counted, and those around it are kept") {
   const auto answer = ParseBeatAnswer(kHead + R"({"t":"x"},{"a":{}},{"t":1,"run":"r","rank":0,"beat":{"step":1}}]})");
   REQUIRE(answer.ok());
   CHECK(answer.value().lines.size() == 1);

@@ -27,6 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::BeatText;
 using testing::Child;
+using testing::FoundJob;
 using testing::ServingJob;
 using testing::StartText;
 using testing::TemporaryDirectory;
@@ -55,10 +56,8 @@ struct FakePulse {
 };
 
 TEST_CASE("a job is found and reported from its start on, and its kill is reported once") {
-  const TemporaryDirectory directory;
-  const ServingJob job(directory, "r1", 0);
-  Watch watch(directory);
-  REQUIRE(watch.Sees("r1", "beat"));
+  FoundJob found;
+  auto& [directory, job, watch] = found;
   CHECK(watch.Count("r1", "start") == 1);
   CHECK(watch.Count("r1", "process_gone") == 0);
   job.child_.Send(SIGKILL);
@@ -69,10 +68,8 @@ TEST_CASE("a job is found and reported from its start on, and its kill is report
 }
 
 TEST_CASE("a process that is stopped is reported as such, and not as gone") {
-  const TemporaryDirectory directory;
-  const ServingJob job(directory, "r1", 0);
-  Watch watch(directory);
-  REQUIRE(watch.Sees("r1", "beat"));
+  FoundJob found;
+  auto& [directory, job, watch] = found;
   job.child_.Send(SIGSTOP);
   REQUIRE(watch.Sees("r1", "process_state"));
   CHECK(LineJson(watch.lines.back()).find("\"state\":\"T\"") != std::string::npos);
@@ -83,10 +80,8 @@ TEST_CASE("a process that is stopped is reported as such, and not as gone") {
 
 TEST_CASE(
     "a control socket that vanishes while its process lives is no loss, and the process's end is still reported") {
-  const TemporaryDirectory directory;
-  const ServingJob job(directory, "r1", 0);
-  Watch watch(directory);
-  REQUIRE(watch.Sees("r1", "beat"));
+  FoundJob found;
+  auto& [directory, job, watch] = found;
   std::filesystem::remove(job.path_);
   watch.RunFor(2500ms);
   CHECK(watch.discovery->jobs() == 1);
@@ -108,7 +103,7 @@ TEST_CASE("jobs that hang, drip, answer garbage or are dead do not delay a job t
                                     [](const std::string&) { return testing::Beats("r1", 0, {"{\"t\":\"x\"}"}, 0); });
   ::close(testing::ListenAt(directory / "104-1.sock"));
   testing::WriteInPlace(directory / "105-1.sock", "no socket");
-  Watch watch(directory);
+  Watch watch(directory.path());
   REQUIRE(watch.Sees("well", "beat"));
   watch.RunFor(3000ms);
   job.child_.Send(SIGKILL);
@@ -124,7 +119,7 @@ TEST_CASE("an end that the pulse knows stands before the process's being gone") 
   pulse.look.run = "r1";
   pulse.look.step = 7;
   pulse.look.phase = RunPhase::kTrain;
-  Watch watch(directory, {.open_pulse = pulse.Opener()});
+  Watch watch(directory.path(), {.open_pulse = pulse.Opener()});
   REQUIRE(watch.Sees("r1", "beat"));
   watch.RunFor(500ms);
   pulse.look.end = EndReason::kOk;
@@ -144,7 +139,7 @@ TEST_CASE("a pulse that another process writes than serves the control socket ha
   FakePulse pulse;
   pulse.look.run = "r1";
   pulse.look.process.started = 1;
-  Watch watch(directory, {.open_pulse = pulse.Opener()});
+  Watch watch(directory.path(), {.open_pulse = pulse.Opener()});
   REQUIRE(watch.Sees("r1", "beat"));
   watch.RunFor(1000ms);
   job.child_.Send(SIGKILL);
@@ -167,7 +162,7 @@ TEST_CASE("a process that stops making steps is looked into, and a wait for its 
   pulse.look.phase = RunPhase::kTrain;
   DiscoveryOptions settings;
   settings.stacks.py_spy = py_spy;
-  Watch watch(directory, {.open_pulse = pulse.Opener()}, settings);
+  Watch watch(directory.path(), {.open_pulse = pulse.Opener()}, settings);
   REQUIRE(watch.Sees("r1", "beat"));
   for (int i = 0; i < 8; ++i) {
     watch.RunFor(300ms);
@@ -191,7 +186,7 @@ TEST_CASE("a process that stops making steps is looked into, and a wait for its 
 
 TEST_CASE("a run that is not here has no stacks, and the callback still comes") {
   const TemporaryDirectory directory;
-  Watch watch(directory);
+  Watch watch(directory.path());
   bool is_done = false;
   watch.discovery->CollectStacks("nobody", {}, [&](const std::vector<RankStacks>& found) {
     CHECK(found.empty());
@@ -203,7 +198,7 @@ TEST_CASE("a run that is not here has no stacks, and the callback still comes") 
 TEST_CASE("the metrics of all jobs are one page, and a job that hangs is missing in it") {
   const TemporaryDirectory directory;
   const ServingJob a(directory, "r1", 0), b(directory, "r1", 1);
-  Watch watch(directory);
+  Watch watch(directory.path());
   REQUIRE(watch.Until([&] { return watch.Count("r1", "beat") == 2; }));
   b.child_.Send(SIGSTOP);
   std::string page;
@@ -216,10 +211,8 @@ TEST_CASE("the metrics of all jobs are one page, and a job that hangs is missing
 }
 
 TEST_CASE("a stopped discovery reports no more lines and leaves nothing behind") {
-  const TemporaryDirectory directory;
-  const ServingJob job(directory, "r1", 0);
-  Watch watch(directory);
-  REQUIRE(watch.Sees("r1", "beat"));
+  FoundJob found;
+  auto& [directory, job, watch] = found;
   watch.discovery->Stop();
   const size_t count = watch.lines.size();
   job.child_.Send(SIGKILL);
@@ -232,7 +225,7 @@ TEST_CASE("a directory that others can write to is not looked into") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   ::chmod(directory.path().c_str(), 0777);
-  Watch watch(directory);
+  Watch watch(directory.path());
   watch.RunFor(1500ms);
   CHECK(watch.discovery->jobs() == 0);
 }
@@ -240,7 +233,7 @@ TEST_CASE("a directory that others can write to is not looked into") {
 TEST_CASE("the processes of jobs can be kept, and distinguished when they have ended") {
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 3);
-  Watch watch(directory);
+  Watch watch(directory.path());
   REQUIRE(watch.Sees("r1", "beat"));
   REQUIRE(watch.Until([&] { return !watch.discovery->Processes().empty(); }));
   const std::vector<KnownProcess> known = watch.discovery->Processes();
@@ -288,7 +281,7 @@ TEST_CASE("two containers whose trainers are both process 1 are two jobs, and th
     };
   };
   const Child a(serve("a", 1)), b(serve("b", 2));
-  Watch watch(directory);
+  Watch watch(directory.path());
   REQUIRE(watch.Sees("a", "beat"));
   REQUIRE(watch.Sees("b", "beat"));
   CHECK(std::filesystem::exists(directory / "1-1.sock"));
@@ -314,7 +307,7 @@ TEST_CASE("a process that has no pid in our container is reported when it ends, 
       ::_exit(0);
     }
     InContainer([&] {
-      Watch watch(directory);
+      Watch watch(directory.path());
       if (!watch.Sees("r1", "beat")) return 2;
       if (!watch.discovery->Processes().empty()) return 3;
       (void)!::eventfd_write(ready, 1);

@@ -37,7 +37,7 @@ struct Caller {
   }
 };
 
-TEST_CASE("questions go one after the other over one connection, and the kernel names who answers") {
+TEST_CASE("requests go one after the other over one connection, and the kernel names the server") {
   const TemporaryDirectory directory;
   FakeJobSocket server(directory / "a.sock", [](const std::string& target) { return HttpOk(target); });
   Caller caller;
@@ -110,7 +110,7 @@ TEST_CASE("an answer without end, or that is no HTTP, is refused, and the next q
   CHECK(caller.Ask(*connection).value().body == "fine");
 }
 
-TEST_CASE("who is not waited for any more is not answered") {
+TEST_CASE("a closed connection gets no answer") {
   const TemporaryDirectory directory;
   std::promise<void> closed;
   FakeJobSocket server(directory / "a.sock", [is_closed = closed.get_future().share()](const std::string&) {

@@ -94,7 +94,7 @@ TEST_CASE("a pulse does not overtake the beats of a control socket that answers"
   CHECK(job.Take() == Texts{"beat 5", "beat 9"});
 }
 
-TEST_CASE("a pulse speaks for a control socket that hangs, at once") {
+TEST_CASE("a pulse replaces a control socket that hangs, at once") {
   Asked job;
   job.Answer(Page({StartLine(99), BeatLine(100, 1)}, 2), 101);
   job.Take();

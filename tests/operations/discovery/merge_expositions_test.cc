@@ -4,11 +4,13 @@
 
 #include "operations/discovery/parse_exposition.h"
 #include "tests/catch.h"
+#include "tests/has.h"
 #include "tests/random_seed.h"
 #include "tests/rounds.h"
 
 namespace stepwatch::operations {
 namespace {
+using testing::Has;
 
 ExpositionPage Page(const std::string& rank, const std::string& text) {
   return {{{"run", "r1"}, {"rank", rank}}, text};
@@ -22,10 +24,6 @@ std::string Merged(const std::vector<ExpositionPage>& pages, size_t bytes_max = 
 std::string Samples(const std::vector<ExpositionPage>& pages) {
   const std::string text = Merged(pages);
   return text.substr(0, text.find("# HELP stepwatchd_jobs_scraped"));
-}
-
-bool Contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("the samples of a family stand together, each with the labels of its job") {
@@ -61,18 +59,18 @@ TEST_CASE("what is no sample is left out and counted, and spoils nothing behind 
       Merged({Page("0",
                    "# TYPE a gauge\nnonsense\na{x=\"1} 1\na{x=1} 1\na one\n{} 1\na{x=\"\\\"}\"} 1e-3 1700000000000\r\n"
                    "a{x=\"nan\"} NaN\na{x=\"inf\"} +Inf\n\xff\xfe 1\na")});
-  CHECK(Contains(text, "a{run=\"r1\",rank=\"0\",x=\"\\\"}\"} 1e-3 1700000000000\n"));
-  CHECK(Contains(text, "x=\"nan\"} NaN\n"));
-  CHECK(Contains(text, "x=\"inf\"} +Inf\n"));
-  CHECK(Contains(text, "stepwatchd_jobs_samples_left_out 7\n"));
-  CHECK_FALSE(Contains(text, "nonsense"));
+  CHECK(Has(text, "a{run=\"r1\",rank=\"0\",x=\"\\\"}\"} 1e-3 1700000000000\n"));
+  CHECK(Has(text, "x=\"nan\"} NaN\n"));
+  CHECK(Has(text, "x=\"inf\"} +Inf\n"));
+  CHECK(Has(text, "stepwatchd_jobs_samples_left_out 7\n"));
+  CHECK_FALSE(Has(text, "nonsense"));
 }
 
 TEST_CASE("of one name with two types the first stands") {
   const std::string text = Merged({Page("0", "# TYPE a gauge\na 1\n"), Page("1", "# TYPE a counter\na 2\n")});
-  CHECK(Contains(text, "# TYPE a gauge\na{run=\"r1\",rank=\"0\"} 1\n"));
-  CHECK_FALSE(Contains(text, "rank=\"1\""));
-  CHECK(Contains(text, "stepwatchd_jobs_samples_left_out 1\n"));
+  CHECK(Has(text, "# TYPE a gauge\na{run=\"r1\",rank=\"0\"} 1\n"));
+  CHECK_FALSE(Has(text, "rank=\"1\""));
+  CHECK(Has(text, "stepwatchd_jobs_samples_left_out 1\n"));
 }
 
 TEST_CASE("a page that is too long ends at a whole sample") {
@@ -80,13 +78,13 @@ TEST_CASE("a page that is too long ends at a whole sample") {
   for (int i = 0; i < 1000; ++i) page += "a{i=\"" + std::to_string(i) + "\"} 1\n";
   const std::string text = Merged({Page("0", page)}, 1000);
   CHECK(text.size() < 2000);
-  CHECK(Contains(text, "a{run=\"r1\",rank=\"0\",i=\"0\"} 1\n"));
-  CHECK_FALSE(Contains(text, "left_out 0\n"));
+  CHECK(Has(text, "a{run=\"r1\",rank=\"0\",i=\"0\"} 1\n"));
+  CHECK_FALSE(Has(text, "left_out 0\n"));
 }
 
 TEST_CASE("a run's name cannot break the page") {
-  CHECK(Contains(MergeExpositions({{{{"run", "a\"b\\c\nd\xff"}}, "# TYPE a gauge\na 1\n"}}, 0),
-                 "a{run=\"a\\\"b\\\\c\\nd\xef\xbf\xbd\"} 1\n"));
+  CHECK(Has(MergeExpositions({{{{"run", "a\"b\\c\nd\xff"}}, "# TYPE a gauge\na 1\n"}}, 0),
+            "a{run=\"a\\\"b\\\\c\\nd\xef\xbf\xbd\"} 1\n"));
 }
 
 // Pages that Prometheus refuses, each for one reason.
@@ -137,18 +135,18 @@ TEST_CASE("what Prometheus would refuse the page for is left out and counted, an
   for (const std::string& bad : BadPages()) {
     CAPTURE(bad);
     const std::string text = Merged({Page("0", bad + good), Page("1", good)});
-    CHECK(Contains(text, "good{run=\"r1\",rank=\"0\"} 1\ngood{run=\"r1\",rank=\"1\"} 1\n"));
-    CHECK_FALSE(Contains(text, "bad"));
-    CHECK_FALSE(Contains(text, " 9\n"));
-    CHECK_FALSE(Contains(text, "samples_left_out 0\n"));
+    CHECK(Has(text, "good{run=\"r1\",rank=\"0\"} 1\ngood{run=\"r1\",rank=\"1\"} 1\n"));
+    CHECK_FALSE(Has(text, "bad"));
+    CHECK_FALSE(Has(text, " 9\n"));
+    CHECK_FALSE(Has(text, "samples_left_out 0\n"));
   }
 }
 
 TEST_CASE("a sample that stands twice, in a page or in two of one job, is kept once") {
   const std::string text = Merged({Page("0", "# TYPE a gauge\na{x=\"1\",y=\"2\"} 1\na{y=\"2\",x=\"1\"} 2\n"),
                                    Page("0", "# TYPE a gauge\na{x=\"1\",y=\"2\"} 3\n")});
-  CHECK(Contains(text, "# TYPE a gauge\na{run=\"r1\",rank=\"0\",x=\"1\",y=\"2\"} 1\n# HELP"));
-  CHECK(Contains(text, "samples_left_out 2\n"));
+  CHECK(Has(text, "# TYPE a gauge\na{run=\"r1\",rank=\"0\",x=\"1\",y=\"2\"} 1\n# HELP"));
+  CHECK(Has(text, "samples_left_out 2\n"));
 }
 
 TEST_CASE("a label keeps another value under a name that no label has") {
@@ -159,8 +157,8 @@ TEST_CASE("a label keeps another value under a name that no label has") {
 TEST_CASE("the parts of a histogram are no family of another page, whichever comes first") {
   const std::string histogram = "# TYPE h histogram\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n";
   const std::string counter = "# TYPE h_count counter\nh_count 5\n";
-  CHECK_FALSE(Contains(Merged({Page("0", histogram), Page("1", counter)}), "TYPE h_count"));
-  CHECK_FALSE(Contains(Merged({Page("0", counter), Page("1", histogram)}), "histogram"));
+  CHECK_FALSE(Has(Merged({Page("0", histogram), Page("1", counter)}), "TYPE h_count"));
+  CHECK_FALSE(Has(Merged({Page("0", counter), Page("1", histogram)}), "histogram"));
 }
 
 // Pages of parts that are good and bad, put together at random and damaged.
@@ -198,16 +196,16 @@ TEST_CASE("a merged page of any pages has nothing to leave out, and its families
     // The name of a part of a histogram is not a family of its own.
     for (const ExpositionFamily& family : parsed.families)
       for (const std::string_view ending : SampleEndings(family.type))
-        REQUIRE_FALSE(Contains(text, "# TYPE " + family.name + std::string(ending) + " "));
+        REQUIRE_FALSE(Has(text, "# TYPE " + family.name + std::string(ending) + " "));
   }
 }
 
 TEST_CASE("without jobs the page has counts of zero") {
   const std::string text = MergeExpositions({}, 3);
-  CHECK(Contains(text, "stepwatchd_jobs_scraped 0\n"));
-  CHECK(Contains(text, "stepwatchd_jobs_not_scraped 3\n"));
-  CHECK(Contains(Merged({Page("0", "# TYPE stepwatchd_jobs_scraped gauge\nstepwatchd_jobs_scraped 9\n")}),
-                 "stepwatchd_jobs_scraped 1\n"));
+  CHECK(Has(text, "stepwatchd_jobs_scraped 0\n"));
+  CHECK(Has(text, "stepwatchd_jobs_not_scraped 3\n"));
+  CHECK(Has(Merged({Page("0", "# TYPE stepwatchd_jobs_scraped gauge\nstepwatchd_jobs_scraped 9\n")}),
+            "stepwatchd_jobs_scraped 1\n"));
 }
 
 }  // namespace

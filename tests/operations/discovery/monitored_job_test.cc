@@ -1,17 +1,14 @@
 // With the real monitor in a process of its own, its control socket and its pulse.
 #include <signal.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
 #include <thread>
 
-#include "operations/discovery/discovery.h"
 #include "operations/discovery/pulse_source.h"
 #include "tests/api/control_sockets.h"
 #include "tests/api/job.h"
 #include "tests/operations/child.h"
+#include "tests/operations/discovery/watch.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -19,35 +16,18 @@ namespace {
 using namespace std::chrono_literals;
 using testing::Child;
 
-struct JobWatch {
-  explicit JobWatch(const std::string& directory, const std::vector<KnownProcess>& known = {}) {
-    DiscoveryOptions options;
-    options.directories = {directory};
-    options.host = "h1";
-    options.collects_stacks = false;
-    Discovery::Dependencies dependencies;
-    dependencies.open_pulse = OpenSocketPulse;
-    discovery = std::make_unique<Discovery>(
-        loop, options, [this](const Line& line) { lines.push_back(line); }, std::move(dependencies));
-    discovery->Remember(known);
-    discovery->Start();
-  }
-  std::vector<Line> Of(const std::string& kind) const {
-    std::vector<Line> found;
-    std::copy_if(lines.begin(), lines.end(), std::back_inserter(found),
-                 [&](const Line& line) { return KindOf(line) == kind; });
-    return found;
-  }
-  bool Sees(const std::string& kind) {
-    const auto deadline = std::chrono::steady_clock::now() + 30s;
-    while (Of(kind).empty() && std::chrono::steady_clock::now() < deadline) loop.run_for(5ms);
-    return !Of(kind).empty();
-  }
+DiscoveryOptions WithoutStacks() {
+  DiscoveryOptions settings;
+  settings.collects_stacks = false;
+  return settings;
+}
 
-  boost::asio::io_context loop;
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard{loop.get_executor()};
-  std::vector<Line> lines;
-  std::unique_ptr<Discovery> discovery;
+struct JobWatch : testing::Watch {
+  explicit JobWatch(const std::string& directory)
+      : Watch(directory, {.open_pulse = OpenSocketPulse}, WithoutStacks()) {}
+  bool Sees(const std::string& kind) {
+    return Until([&] { return !Of(kind).empty(); });
+  }
 };
 
 // Trains until it is killed, or makes so many steps and closes.
@@ -76,10 +56,7 @@ TEST_CASE("a monitored process is found, reported step by step, stopped and kill
     return std::any_of(beats.begin(), beats.end(),
                        [](const Line& line) { return std::get<Beat>(line.what).loss == 2.5; });
   };
-  CHECK(testing::Eventually([&] {
-    watch.loop.run_for(5ms);
-    return has_loss();
-  }));
+  CHECK(watch.Until(has_loss));
   child.Send(SIGSTOP);
   REQUIRE(watch.Sees("process_state"));
   child.Send(SIGKILL);
@@ -106,57 +83,6 @@ TEST_CASE("a run that ends is reported as ended before its process is gone") {
   const std::vector<Line> beats = watch.Of("beat");
   CHECK(std::get<Beat>(beats.back().what).step == 9);
   CHECK(KindOf(watch.lines.back()) == "process_gone");
-}
-
-std::vector<KnownProcess> KnownAfter(JobWatch* watch, const std::string& kind) {
-  REQUIRE(watch->Sees(kind));
-  REQUIRE(testing::Eventually([&] {
-    watch->loop.run_for(5ms);
-    const std::vector<KnownProcess> known = watch->discovery->Processes();
-    return !known.empty() && known[0].own.pid > 0;
-  }));
-  return watch->discovery->Processes();
-}
-
-TEST_CASE("a run that ended unseen is reported as ended at the next look") {
-  const testing::ControlSockets sockets;
-  const int ends = ::eventfd(0, EFD_CLOEXEC);
-  Child child([&] {
-    testing::Job job(testing::ConfigText(testing::Off()));
-    job.Start();
-    job.TrainStep();
-    uint64_t count = 0;
-    (void)!::read(ends, &count, sizeof count);
-    job.Close();
-  });
-  std::vector<KnownProcess> known;
-  {
-    JobWatch watch(sockets.runtime);
-    known = KnownAfter(&watch, "start");
-  }
-  (void)!::eventfd_write(ends, 1);
-  child.Reap();
-  JobWatch watch(sockets.runtime, known);
-  REQUIRE(watch.Sees("process_gone"));
-  REQUIRE(watch.Of("end").size() == 1);
-  CHECK(std::get<EndEvent>(std::get<Event>(watch.Of("end")[0].what)).reason == EndReason::kOk);
-  CHECK(KindOf(watch.lines.back()) == "process_gone");
-  ::close(ends);
-}
-
-TEST_CASE("a run that was killed unseen has no end") {
-  const testing::ControlSockets sockets;
-  Child child(Training(0));
-  std::vector<KnownProcess> known;
-  {
-    JobWatch watch(sockets.runtime);
-    known = KnownAfter(&watch, "start");
-  }
-  child.Send(SIGKILL);
-  child.Reap();
-  JobWatch watch(sockets.runtime, known);
-  REQUIRE(watch.Sees("process_gone"));
-  CHECK(watch.Of("end").empty());
 }
 
 }  // namespace

@@ -11,13 +11,14 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::Child;
+using testing::FoundJob;
 using testing::ServingJob;
 using testing::TemporaryDirectory;
 using testing::Watch;
 
 // The processes that an earlier discovery knew.
 std::vector<KnownProcess> KnownBefore(const TemporaryDirectory& directory) {
-  Watch watch(directory);
+  Watch watch(directory.path());
   REQUIRE(watch.Sees("r1", "beat"));
   REQUIRE(watch.Until([&] { return !watch.discovery->Processes().empty(); }));
   return watch.discovery->Processes();
@@ -28,7 +29,7 @@ TEST_CASE("a process that was killed unseen is reported as gone, once") {
   const ServingJob job(directory, "r1", 3);
   const std::vector<KnownProcess> known = KnownBefore(directory);
   job.child_.Send(SIGKILL);
-  Watch watch(directory, {}, {}, known);
+  Watch watch(directory.path(), {}, {}, known);
   REQUIRE(watch.Sees("r1", "process_gone"));
   CHECK(watch.lines.back().rank == 3);
   watch.RunFor(2500ms);
@@ -40,7 +41,7 @@ TEST_CASE("a process that lives is watched on, and its later end is reported onc
   const TemporaryDirectory directory;
   const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
-  Watch watch(directory, {}, {}, known);
+  Watch watch(directory.path(), {}, {}, known);
   REQUIRE(watch.Sees("r1", "beat"));
   watch.RunFor(1500ms);
   CHECK(watch.Count("r1", "process_gone") == 0);
@@ -55,7 +56,7 @@ TEST_CASE("the end of a process whose control socket does not answer any more is
   const ServingJob job(directory, "r1", 0);
   const std::vector<KnownProcess> known = KnownBefore(directory);
   job.child_.Send(SIGSTOP);
-  Watch watch(directory, {}, {}, known);
+  Watch watch(directory.path(), {}, {}, known);
   watch.RunFor(1500ms);
   CHECK(watch.Count("r1", "process_gone") == 0);
   job.child_.Send(SIGKILL);
@@ -70,7 +71,7 @@ TEST_CASE("a process that has left its end is reported as ended, and then as gon
   REQUIRE(control_socket::LeaveEnd(directory.path(), {known[0].process, {end}}, std::nullopt, base::FileSystem::Real())
               .ok());
   job.child_.Send(SIGKILL);
-  Watch watch(directory, {}, {}, known);
+  Watch watch(directory.path(), {}, {}, known);
   REQUIRE(watch.Sees("r1", "process_gone"));
   REQUIRE(watch.lines.size() == 2);
   CHECK(KindOf(watch.lines[0]) == "end");
@@ -78,10 +79,8 @@ TEST_CASE("a process that has left its end is reported as ended, and then as gon
 }
 
 TEST_CASE("a job whose pulse is not to be had is reported as ended where it has left its end") {
-  const TemporaryDirectory directory;
-  const ServingJob job(directory, "r1", 0);
-  Watch watch(directory);
-  REQUIRE(watch.Sees("r1", "beat"));
+  FoundJob found;
+  auto& [directory, job, watch] = found;
   base::ProcessIdentity process = base::ThisProcess();
   process.pid = job.child_.pid();
   process.started = job.child_.ref().started;
@@ -98,7 +97,7 @@ TEST_CASE("a process whose state is not visible here stays known, and is not rep
   KnownProcess elsewhere{"r1", 0, base::ThisProcess()};
   elsewhere.process.pid_namespace = "pid:[1]";
   elsewhere.seen_t = 1e12;
-  Watch watch(directory, {}, {}, {elsewhere});
+  Watch watch(directory.path(), {}, {}, {elsewhere});
   watch.RunFor(1500ms);
   CHECK(watch.lines.empty());
   CHECK(watch.discovery->Processes().size() == 1);

@@ -57,9 +57,9 @@ class ServingJob {
 };
 
 struct Watch {
-  explicit Watch(const TemporaryDirectory& directory, Discovery::Dependencies dependencies = {},
+  explicit Watch(const std::string& directory, Discovery::Dependencies dependencies = {},
                  DiscoveryOptions settings = {}, const std::vector<operations::KnownProcess>& known = {}) {
-    settings.directories = {directory.path()};
+    settings.directories = {directory};
     settings.host = "h1";
     discovery = std::make_unique<Discovery>(
         loop, settings, [this](const Line& line) { lines.push_back(line); }, std::move(dependencies));
@@ -80,6 +80,12 @@ struct Watch {
   bool Sees(const std::string& run, const std::string& kind) {
     return Until([&] { return Count(run, kind) > 0; });
   }
+  std::vector<Line> Of(const std::string& kind) const {
+    std::vector<Line> found;
+    std::copy_if(lines.begin(), lines.end(), std::back_inserter(found),
+                 [&](const Line& line) { return KindOf(line) == kind; });
+    return found;
+  }
   // Everything that is due soon.
   void RunFor(std::chrono::milliseconds time) { loop.run_for(time); }
 
@@ -87,6 +93,17 @@ struct Watch {
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard{loop.get_executor()};
   std::vector<Line> lines;
   std::unique_ptr<Discovery> discovery;
+};
+
+// A job that a discovery has found.
+struct FoundJob {
+  TemporaryDirectory directory;
+  ServingJob job{directory, "r1", 0};
+  Watch watch{directory.path()};
+
+  FoundJob() {
+    if (!watch.Sees("r1", "beat")) throw std::runtime_error("the job was not found");
+  }
 };
 
 }  // namespace stepwatch::testing

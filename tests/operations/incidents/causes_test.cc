@@ -1,6 +1,7 @@
 // One cause and its symptoms, and causes that follow one another.
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -51,8 +52,7 @@ TEST_CASE("a symptom that outlives its cause keeps the incident open") {
     if (step >= 121 && rank == 2) beat->loss = kLostLoss;
   };
   const std::vector<Incident> changes = Replay(script.Train(250).lines);
-  REQUIRE(OpenedIn(changes).size() == 1);
-  CHECK_FALSE(IsResolved(changes, changes.front().id));
+  CHECK_FALSE(IsResolved(changes, RequireOne(changes).id));
 }
 
 TEST_CASE("one rank that becomes slow long after the whole run has is a straggler of its own") {
@@ -124,10 +124,7 @@ TEST_CASE("steps that sparse beats report after a failure were finished before i
   script.Event(ExceptionEvent{"torch.OutOfMemoryError", "CUDA out of memory. Tried to allocate 1.00 GiB", ""}, 3);
   for (const int64_t rank : {3, 0, 1, 2}) {
     script.t += 1;
-    Beat beat;
-    beat.step = 40;
-    beat.phase = RunPhase::kTrain;
-    script.lines.push_back(BeatLine(script.t, rank, beat));
+    script.lines.push_back(BeatLine(script.t, rank, StepBeat(40)));
     if (rank != 3) script.Event(ExceptionEvent{"RuntimeError", "Connection reset by peer", ""}, rank);
   }
   script.t += 5;
@@ -156,8 +153,7 @@ TEST_CASE("an exception that is caught and comes back each second is one inciden
   for (int i = 0; i < 20; ++i)
     script.Event(ExceptionEvent{"OSError", "no sample " + std::to_string(i), ""}, 1).Train(2);
   const std::vector<Incident> changes = Replay(script.Train(60).lines);
-  REQUIRE(OpenedIn(changes).size() == 1);
-  CHECK(IsResolved(changes, changes.front().id));
+  CHECK(IsResolved(changes, RequireOne(changes).id));
 }
 
 TEST_CASE("the same fault of all GPUs of a host is one incident with all their ranks, one much later another") {
@@ -199,17 +195,14 @@ TEST_CASE("a beat of before a restart that comes after it does not keep an incid
     if (step > 80 && step <= 100) beat->loss = std::numeric_limits<double>::quiet_NaN();
   };
   script.Train(100).Event(RestartEvent{2, "host"});
-  Beat late;
-  late.step = 100;
-  late.phase = RunPhase::kTrain;
+  Beat late = StepBeat(100);
   late.loss = std::numeric_limits<double>::quiet_NaN();
   script.lines.push_back(BeatLine(script.t + 0.1, 1, late));
   script.step = 60;
   script.t += 10;
   script.change = [](int64_t, int64_t, Beat*) {};
   const std::vector<Incident> changes = Replay(script.Train(60).lines);
-  REQUIRE(OpenedIn(changes).size() == 1);
-  CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
+  CHECK(IsResolved(changes, RequireOne(changes).id));
 }
 
 TEST_CASE("a rank that loads its checkpoint after a restart does not train yet") {
@@ -234,49 +227,66 @@ TEST_CASE("a run that goes back to an earlier step without a word of it is over 
   script.step = 60;
   script.change = [](int64_t, int64_t, Beat*) {};
   const std::vector<Incident> changes = Replay(script.Train(100).lines);
-  REQUIRE(OpenedIn(changes).size() == 1);
-  CHECK(IsResolved(changes, OpenedIn(changes)[0].id));
+  CHECK(IsResolved(changes, RequireOne(changes).id));
 }
 
-TEST_CASE("an exception that speaks of peers is the cause of its own process's end, and of the run's") {
-  for (const bool goes : {false, true}) {
-    Script script;
-    script.Train(60).Event(ExceptionEvent{"RuntimeError", "NCCL error: remote process exited", ""}, 2);
-    if (goes) script.Event(ProcessGoneEvent{}, 2);
+TEST_CASE("the cause of a failure is named, whichever of its lines comes first") {
+  struct Failure {
+    const char* name;
+    std::function<void(Script&)> add_lines;
+    IncidentKind kind;
+    std::vector<int64_t> ranks;
+  };
+  const ExceptionEvent about_peers{"RuntimeError", "NCCL error: remote process exited", ""};
+  const ExceptionEvent bad_sample{"ValueError", "bad sample 17", "stack"};
+  const auto worker = [](const char* end) {
+    return ExceptionEvent{"RuntimeError", std::string("DataLoader worker (pid 4711) ") + end, ""};
+  };
+  const HostEvent kill{"", 1.0, 1.0};
+  const auto end = [](Script& script) {
     script.Event(EndEvent{EndReason::kError});
     for (int64_t rank = 0; rank < 4; ++rank) script.Event(ProcessGoneEvent{}, rank);
-    const std::vector<Incident> opened = OpenedIn(Replay(script.lines, 30));
-    REQUIRE(opened.size() == 1);
-    CHECK(opened[0].kind == IncidentKind::kException);
-    CHECK(opened[0].ranks == std::vector<int64_t>{2});
+  };
+  const EndEvent error{EndReason::kError};
+  const Failure failures[] = {
+      {"an exception about peers, then the end of the run",
+       [&](Script& script) { end(script.Event(about_peers, 2)); },
+       IncidentKind::kException,
+       {2}},
+      {"an exception about peers, then the end of its process and of the run",
+       [&](Script& script) { end(script.Event(about_peers, 2).Event(ProcessGoneEvent{}, 2)); },
+       IncidentKind::kException,
+       {2}},
+      {"exceptions of two ranks",
+       [&](Script& script) { end(script.Event(bad_sample, 3).Event(bad_sample, 0)); },
+       IncidentKind::kException,
+       {3}},
+      {"an exception about peers, then the end of another process",
+       [&](Script& script) { script.Event(about_peers, 2).Event(ProcessGoneEvent{}, 1); },
+       IncidentKind::kProcessLost,
+       {1}},
+      {"an exception about peers, then a dead loader",
+       [&](Script& script) { script.Event(about_peers, 0).Event(worker("exited unexpectedly"), 3).Event(error); },
+       IncidentKind::kException,
+       {3}},
+      {"a kill for want of memory, an exception about peers, then the loader that it hit",
+       [&](Script& script) {
+         script.Event(kill).Event(about_peers, 2).Event(worker("is killed by signal: Killed."), 3);
+       },
+       IncidentKind::kOutOfMemory,
+       {3}},
+      {"a kill for want of memory, the end of the run, then of a process",
+       [&](Script& script) { script.Event(kill).Event(error).Event(ProcessGoneEvent{}, 1); },
+       IncidentKind::kOutOfMemory,
+       {}},
+  };
+  for (const Failure& failure : failures) {
+    INFO(failure.name);
+    Script script;
+    script.Event(HostEvent{"", 0.0, 1.0}).Train(60);
+    failure.add_lines(script);
+    RequireOne(Replay(script.lines, 600), failure.kind, failure.ranks);
   }
-}
-
-TEST_CASE("a process that goes is the cause of an exception about peers") {
-  Script script;
-  script.Train(60).Event(ExceptionEvent{"RuntimeError", "NCCL error: remote process exited", ""}, 2);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kProcessLost);
-  CHECK(opened[0].ranks == std::vector<int64_t>{1});
-}
-
-TEST_CASE("a loader that has died is the cause of its peers' exceptions, which may come sooner") {
-  Script script;
-  script.Train(60).Event(ExceptionEvent{"RuntimeError", "Connection closed by peer", ""}, 0);
-  script.Event(ExceptionEvent{"RuntimeError", "DataLoader worker (pid 4711) exited unexpectedly", ""}, 3);
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Event(EndEvent{EndReason::kError}).lines, 30));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kException);
-  CHECK(opened[0].ranks == std::vector<int64_t>{3});
-}
-
-TEST_CASE("a kill for want of memory is the cause of an end that follows at once") {
-  Script script;
-  script.Event(HostEvent{"", 0.0, 1.0}).Train(60).Event(HostEvent{"", 1.0, 1.0}).Event(EndEvent{EndReason::kError});
-  const std::vector<Incident> opened = OpenedIn(Replay(script.Event(ProcessGoneEvent{}, 1).lines, 30));
-  REQUIRE(opened.size() == 1);
-  CHECK(opened[0].kind == IncidentKind::kOutOfMemory);
 }
 
 }  // namespace

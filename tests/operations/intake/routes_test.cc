@@ -86,7 +86,7 @@ TEST_CASE("a service that is behind rejects lines for some seconds") {
   CHECK(service.taken == 1);
 }
 
-TEST_CASE("who may only read changes nothing, whatever he asks for") {
+TEST_CASE("a reader changes nothing by any request") {
   FakeService service;
   for (const auto& [method, target] : {std::pair("POST", "/v1/beats"), std::pair("POST", "/v1/silences"),
                                        std::pair("DELETE", "/v1/silences/x"), std::pair("POST", "/v1/incidents/x/ack")})
@@ -103,7 +103,7 @@ TEST_CASE("there are only so many silences") {
   CHECK(Ask(&service, "POST", "/v1/silences", body).status == 409);
 }
 
-TEST_CASE("of those who have not shown the token to stepwatchd few are kept, and who shows it is answered") {
+TEST_CASE("few clients without the token are kept by stepwatchd, and one that shows it is answered") {
   const testing::TemporaryDirectory directory;
   testing::WriteInPlace(directory / "token", sockets::kToken);
   REQUIRE(::chmod((directory / "token").c_str(), 0600) == 0);

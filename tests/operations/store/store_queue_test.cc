@@ -85,6 +85,7 @@ TEST_CASE("while the disk is full everything waits, is reported once, and is wri
   }
   CHECK(queue.troubles.size() == 1);
   CHECK(queue.queue->counts().in_trouble);
+  CHECK(queue.Reload().lines.empty());
   CHECK(queue.Reload().incidents.empty());
   testing::is_full = false;
   queue.Flush();

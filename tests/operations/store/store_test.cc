@@ -9,7 +9,6 @@
 
 #include "operations/store/row_text.h"
 #include "tests/catch.h"
-#include "tests/operations/store/full_disk.h"
 #include "tests/operations/store/records.h"
 #include "tests/temporary_directory.h"
 
@@ -18,12 +17,11 @@ namespace {
 
 using testing::AcknowledgedChange;
 using testing::ChangeOf;
-using testing::FullDisk;
 using testing::LineOf;
 using testing::TemporaryDirectory;
 
-std::unique_ptr<Store> OpenAt(const std::string& path, const std::string& vfs = "") {
-  Result<std::unique_ptr<Store>> store = Store::Open({path, vfs});
+std::unique_ptr<Store> OpenAt(const std::string& path) {
+  Result<std::unique_ptr<Store>> store = Store::Open({path, ""});
   INFO(store.status().message());
   REQUIRE(store.ok());
   return std::move(store).value();
@@ -270,24 +268,6 @@ TEST_CASE("a store of a later version, or of another program, is refused and sta
   CHECK(other.status().code() == StatusCode::kUnsupported);
   testing::WriteInPlace(directory / "text.db", std::string(8192, 'x'));
   CHECK(Store::Open({directory / "text.db", ""}).status().code() == StatusCode::kInvalid);
-}
-
-TEST_CASE("on a full disk a batch is refused whole, and is written whole once there is room") {
-  TemporaryDirectory directory;
-  FullDisk::Register();
-  auto store = OpenAt(directory / "s.db", FullDisk::kName);
-  Batch batch;
-  batch.Add(LineOf(1, "a", 1));
-  batch.changes.push_back(ChangeOf(2, "i1", IncidentState::kOpened));
-  testing::is_full = true;
-  const Status full = store->Write(batch);
-  testing::is_full = false;
-  REQUIRE(!full.ok());
-  CHECK(full.code() == StatusCode::kExhausted);
-  CHECK(Load(*store).lines.empty());
-  Write(*store, batch);
-  CHECK(Load(*store).lines.size() == 1);
-  CHECK(Load(*store).incidents.size() == 1);
 }
 
 TEST_CASE("a process that is killed at any moment leaves whole batches, the first ones, and nothing else") {

@@ -82,10 +82,13 @@ TEST_CASE("an invalid line is rejected with the reason") {
   CHECK(message(R"({"t":1,"rank":0,"beat":{}})") == "\"run\", the name of the run, is missing");
   CHECK(message(R"({"t":1,"run":"r","rank":0,"beat":{"step":"high"}})") == "\"step\" must be a whole number");
   CHECK(message(R"({"t":1,"run":"r","event":{"kind":"party"}})") == "unknown kind of event \"party\"");
+  CHECK(message(R"({"t":1,"rank":0,"beat":{},"run":")" + std::string(kRunBytesMax + 1, 'r') + "\"}") ==
+        "\"run\" must have 1 to 200 bytes");
+  CHECK(ParseLine(R"({"t":1,"rank":0,"beat":{},"run":")" + std::string(kRunBytesMax, 'r') + "\"}").ok());
   CHECK(ParseLine(std::string(kLineBytesMax + 1, ' ')).status().code() == StatusCode::kExhausted);
 }
 
-TEST_CASE("a number of a beat that is none is absent, and the beat counts all the same") {
+TEST_CASE("a malformed number of a beat is absent, and the beat still counts") {
   const auto beat = [](const std::string& members) {
     const Result<Line> line = ParseLine(R"({"t":1,"run":"r","rank":0,"beat":{"step":3,)" + members + "}}");
     REQUIRE(line.ok());

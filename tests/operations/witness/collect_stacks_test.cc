@@ -58,7 +58,7 @@ TEST_CASE("a process is looked into while it runs, and paused only if it may be"
   CHECK(calls(Pause::kYes) == running);
 }
 
-TEST_CASE("somebody who computes is not paused for a mere suspicion") {
+TEST_CASE("a process that computes is not paused for a mere suspicion") {
   const Child child([] {
     for (std::atomic<int> i = 0;;) ++i;
   });

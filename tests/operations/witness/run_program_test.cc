@@ -84,7 +84,7 @@ TEST_CASE("a program is ended at once when its caller has to end") {
   CHECK(output.exit_code == 128 + SIGKILL);
 }
 
-TEST_CASE("a program that will not be ended does not outlive a kill of who has started it") {
+TEST_CASE("a program that ignores its end does not outlive a kill of its starter") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);
   testing::Child child([&] {
