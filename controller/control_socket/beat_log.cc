@@ -92,13 +92,13 @@ void BeatLog::TakeAll() {
   pulse_->SetWallOffset(std::chrono::nanoseconds(wall_offset_ns_));
   ReportEntry entry;
   for (size_t i = 0; i < step::PulseWriter::kQueuePlaces && pulse_->Pop(&entry); ++i) OnEntry(entry);
-  TellLate();
+  AddLateBeat();
 }
 
 void BeatLog::OnEntry(const ReportEntry& entry) {
   const bool continues_late =
       late_ && entry.kind == ReportEntry::Kind::kNumber && entry.step == late_->step && entry.at_ns == late_->at_ns;
-  if (!continues_late) TellLate();
+  if (!continues_late) AddLateBeat();
   switch (entry.kind) {
     case ReportEntry::Kind::kStepEnd: return OnStepEnd(entry);
     case ReportEntry::Kind::kNumber: return OnNumber(entry);
@@ -123,7 +123,7 @@ void BeatLog::OnNumber(const ReportEntry& entry) {
   if (!Put(name, entry.value, is_over ? &late_->numbers : &numbers_[entry.step])) ++dropped_;
 }
 
-void BeatLog::TellLate() {
+void BeatLog::AddLateBeat() {
   if (!late_) return;
   Json beat = {{"step", late_->step}, {"phase", PhaseName(late_->phase)}};
   for (const auto& [name, value] : late_->numbers) beat[name] = NumberJson(value);

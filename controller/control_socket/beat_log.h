@@ -65,7 +65,7 @@ class BeatLog {
   void OnPhase(const step::ReportEntry& entry) STEPWATCH_REQUIRES(mutex_);
   void CountPhase(int64_t until_ns) STEPWATCH_REQUIRES(mutex_);
   Json ExceptionJson(const ExceptionReport& exception) const STEPWATCH_REQUIRES(mutex_);
-  void TellLate() STEPWATCH_REQUIRES(mutex_);
+  void AddLateBeat() STEPWATCH_REQUIRES(mutex_);
   uint64_t AddBeat(int64_t at_ns, const Json& beat) STEPWATCH_REQUIRES(mutex_);
   uint64_t AddEvent(int64_t at_ns, const Json& event) STEPWATCH_REQUIRES(mutex_);
   uint64_t Add(int64_t at_ns, bool is_event, std::string body) STEPWATCH_REQUIRES(mutex_);

@@ -61,14 +61,14 @@ bool IsOf(Kind kind, const Json& value) {
 
 // Copies the members that this release knows if they have the expected kind; skips others.
 template <size_t count>
-void CopyMembers(const Json& said_untrusted, const Member (&members)[count], bool keeps_null, Json* copy) {
+void CopyMembers(const Json& reply_untrusted, const Member (&members)[count], bool keeps_null, Json* copy) {
   for (const Member& member : members) {
-    const auto found = said_untrusted.find(member.name);
-    const bool is_said = found != said_untrusted.end() && IsOf(member.kind, *found);
-    if (is_said && member.kind == Kind::kText)
+    const auto found = reply_untrusted.find(member.name);
+    const bool is_present = found != reply_untrusted.end() && IsOf(member.kind, *found);
+    if (is_present && member.kind == Kind::kText)
       (*copy)[member.name] = base::Printable(found->template get<std::string>(), kTextBytesMax);
-    else if (is_said || keeps_null)
-      (*copy)[member.name] = is_said ? *found : Json();
+    else if (is_present || keeps_null)
+      (*copy)[member.name] = is_present ? *found : Json();
   }
 }
 

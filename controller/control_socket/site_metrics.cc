@@ -33,7 +33,7 @@ class Series {
   Series(http::MetricsPage* page, size_t most) : page_(*page), most_(most) {}
 
   void Add(const std::string& labels, const StatValue& value) {
-    if (said_.size() == most_ || !said_.insert(labels).second) {
+    if (labels_.size() == most_ || !labels_.insert(labels).second) {
       ++left_out_;
     } else if (value.is_integer) {
       page_.Sample(value.i64, labels);
@@ -46,7 +46,7 @@ class Series {
  private:
   http::MetricsPage& page_;
   const size_t most_;
-  std::set<std::string> said_;
+  std::set<std::string> labels_;
   size_t left_out_ = 0;
 };
 
