@@ -114,7 +114,7 @@ class Watcher::Impl : public std::enable_shared_from_this<Impl> {
   void LimitUnrest(Look* look);
   void Act(const Debouncer::SettleDecision& decision, const FileSnapshot& snapshot);
   template <class Action>
-  void RunGuarded(Action action);
+  void CatchAndReport(Action action);
   void OnFault(const char* what) noexcept;
 
   boost::asio::io_context& loop_;
@@ -178,12 +178,12 @@ void Watcher::Impl::Stop() {
 }
 
 void Watcher::Impl::LookNow(Done done) {
-  RunGuarded([&] {
+  CatchAndReport([&] {
     waiting_.emplace_back();
     waiting_.back() = std::move(done);
     patience_ends_ = Clock::now() + kImpatientTime;
   });
-  if (done) RunGuarded([&] { done(); });  // out of memory: `done` cannot be queued
+  if (done) CatchAndReport([&] { done(); });  // out of memory: `done` cannot be queued
   ImpatientLook();
 }
 
@@ -249,7 +249,7 @@ void Watcher::Impl::BeginLook(LookCause cause, std::vector<Done> impatient) {
   ++looks_;
   if (callbacks_.on_look) callbacks_.on_look(cause);
   last_look_ = Clock::now();
-  RunGuarded([&] {
+  CatchAndReport([&] {
     auto look = std::make_shared<Look>();
     if (hint_ && hint_->on()) look->arming = hint_->BeginArming();
     if (!HandOver(look)) {
@@ -261,7 +261,7 @@ void Watcher::Impl::BeginLook(LookCause cause, std::vector<Done> impatient) {
     work_.emplace(loop_.get_executor());
     under_way_ = std::move(look);
   });
-  for (const Done& done : impatient) RunGuarded([&] { done(); });  // the look could not start
+  for (const Done& done : impatient) CatchAndReport([&] { done(); });  // the look could not start
 }
 
 bool Watcher::Impl::HandOver(const std::shared_ptr<Look>& look) noexcept try {
@@ -281,8 +281,8 @@ void Watcher::Impl::OnLooked(const std::shared_ptr<Look>& look) {
   const auto alive = shared_from_this();
   under_way_.reset();
   work_.reset();
-  RunGuarded([&] { TakeIn(look.get()); });
-  for (const Done& done : look->impatient) RunGuarded([&] { done(); });
+  CatchAndReport([&] { TakeIn(look.get()); });
+  for (const Done& done : look->impatient) CatchAndReport([&] { done(); });
   if (!waiting_.empty() && !retry_timer_is_set_) return ImpatientLook();
   const std::optional<LookCause> again = std::exchange(look_again_, std::nullopt);
   if (again && is_running_) LookSoon(std::max(Clock::now(), last_look_ + kLooksApart), *again);
@@ -339,7 +339,7 @@ void Watcher::Impl::Act(const Debouncer::SettleDecision& decision, const FileSna
 // An exception ends neither the loop nor the watching, and loses no edit: the bytes that this look passed on count as
 // new again.
 template <class Action>
-void Watcher::Impl::RunGuarded(Action action) {
+void Watcher::Impl::CatchAndReport(Action action) {
   const auto alive = shared_from_this();
   try {
     action();

@@ -5,10 +5,11 @@
 // holds no tensor of the graph, which a hook would then keep alive forever, only sums of gradients in transit.
 //
 // `Tensors` has the front end's tensor types and operations:
-//   Context         state its hooks share: step, generation, Collecting, Observe, AddAnswered, and a Guarded beside it
-//   Handle, Given   a tensor or none, owned; the same as passed to a hook
-//   Mutex           orders the threads of a backward pass
-//   IsNone(given), Detach(given), Add(handle, handle), Give(handle), Describe(context, given)
+//   Context                state that its hooks share, a HookContext
+//   Handle, Borrowed       a tensor or none, owned; the same as passed to a hook
+//   Mutex                  orders the threads of a backward pass
+//   IsNone(borrowed), Borrow(handle), Detach(borrowed), Add(handle, handle), Describe(context, borrowed)
+//   Subtract(borrowed, handle, are_several)   without the parts in the handle, which are several; none if it is no more
 #pragma once
 
 #include <algorithm>
@@ -28,15 +29,12 @@
 
 namespace stepwatch::front_end {
 
-// Limit of calls in one step that are processed again at its end; a program may never end a step.
-inline constexpr size_t kAnsweredMax = size_t{1} << 18;
-
 template <class Tensors>
 class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>> {
  public:
   using Context = typename Tensors::Context;
   using Handle = typename Tensors::Handle;
-  using Given = typename Tensors::Given;
+  using Borrowed = typename Tensors::Borrowed;
 
   CallGradients(std::shared_ptr<Context> context, const ModuleSites& sites, CallPosition at)
       : context_(std::move(context)),
@@ -48,12 +46,12 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
   // --- while the call runs, on its thread; in the order of the elements ---
 
   void ExpectInput(uint16_t element) { inputs_.emplace_back(element); }
-  void ExpectOutput(uint16_t element) { outputs_.emplace_back(element); }
+  // `is_watched`: it has a hook, which delivers its gradient if there is one.
+  void ExpectOutput(uint16_t element, bool is_watched) { outputs_.emplace_back(element).watched = is_watched; }
   // Adds one more part of the gradient of an input: that of one node that uses it.
   void ExpectPartOfInput(uint16_t element) { ExpectPart(&inputs_, element); }
-  // The input or output expected last has a hook, which delivers its gradient if there is one.
-  void LastInputIsWatched() { inputs_.back().watched = true; }
-  void LastOutputIsWatched() { outputs_.back().watched = true; }
+  // Adds a part of the gradient of an output that is not from outside: that of a node of the call that uses the output.
+  void ExpectPartOfOutput(uint16_t element) { ExpectPart(&outputs_, element); }
   // Its gradient, if it is unused while another input has one.
   void LastInputHasZeros(const TensorView& zeros) { inputs_.back().zeros = zeros; }
   void Describe(std::shared_ptr<StructureRecorder> structure, int entry) {
@@ -63,11 +61,37 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
 
   // --- called by hooks; the gradient may be missing ---
 
-  void OnInput(uint16_t element, Given gradient) noexcept { On(sites_.input_grad, &inputs_, element, gradient); }
-  void OnOutput(uint16_t element, Given gradient) noexcept { On(sites_.output_grad, &outputs_, element, gradient); }
+  // The whole gradient, once the parts from inside have come; the row has the part from outside.
+  void OnOutput(uint16_t element, Borrowed gradient) noexcept {
+    Handle outside{};
+    bool has_parts = false;
+    CatchAndReport(*context_, "the hook of the gradient of an output", [&] {
+      Element* const expected = Find(&outputs_, element);
+      if (expected == nullptr || expected->parts == 0) return;
+      Handle parts{};
+      bool are_several = false;
+      {
+        const Lock lock(mutex_);
+        are_several = expected->come > 1;
+        parts = TakeSum(expected);
+      }
+      if (Tensors::IsNone(Tensors::Borrow(parts)) || Tensors::IsNone(gradient)) return;
+      has_parts = true;
+      outside = Tensors::Subtract(gradient, parts, are_several);
+    });
+    On(sites_.output_grad, &outputs_, element, has_parts ? Tensors::Borrow(outside) : gradient);
+  }
+  void OnPartOfOutput(uint16_t element, Borrowed gradient) noexcept {
+    CatchAndReport(*context_, "the hook of a part of a gradient", [&] {
+      Element* const expected = Find(&outputs_, element);
+      if (expected == nullptr || is_over()) return;
+      const Lock lock(mutex_);
+      AddPart(expected, gradient);
+    });
+  }
   // Adds parts in the order in which they arrive, as autograd does.
-  void OnPartOfInput(uint16_t element, Given gradient) noexcept {
-    Guarded(*context_, "the hook of a part of a gradient", [&] {
+  void OnPartOfInput(uint16_t element, Borrowed gradient) noexcept {
+    CatchAndReport(*context_, "the hook of a part of a gradient", [&] {
       Element* const expected = Find(&inputs_, element);
       if (expected == nullptr || is_over()) return;
       Answer();
@@ -82,7 +106,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
           sum = TakeSum(expected);
         }
       }
-      OnInput(element, expected->parts > 1 ? Tensors::Give(sum) : gradient);
+      OnInput(element, expected->parts > 1 ? Tensors::Borrow(sum) : gradient);
     });
   }
 
@@ -97,15 +121,15 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
   // --- if any gradient has come ---
 
   // In mid-step: adds the rows of inputs and outputs that cannot have a gradient.
-  void TellUnwatched() noexcept {
-    Guarded(*context_, "reporting the gradients that a call cannot have", [&] {
+  void ReportUnwatched() noexcept {
+    CatchAndReport(*context_, "reporting the gradients that a call cannot have", [&] {
       if (!is_over()) FinishSides(/*step_ends=*/false);
     });
   }
   // At the end of the step: adds up the parts of inputs whose other nodes the backward pass did not reach, and adds the
   // rows of all elements without a gradient.
   void Finish() noexcept {
-    Guarded(*context_, "closing the gradients of a call", [&] {
+    CatchAndReport(*context_, "closing the gradients of a call", [&] {
       if (is_over()) return;
       AddUpParts();
       FinishSides(/*step_ends=*/true);
@@ -113,7 +137,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
   }
   // Before the structure is written: completes it with the gradients so far.
   void CompleteStructure() noexcept {
-    Guarded(*context_, "closing the structure of a call", [&] {
+    CatchAndReport(*context_, "closing the structure of a call", [&] {
       AddUpParts();
       for (std::vector<Element>* const elements : {&inputs_, &outputs_})
         for (const Element& expected : *elements)
@@ -121,14 +145,16 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
     });
   }
 
- protected:
+ private:
+  using Lock = std::lock_guard<typename Tensors::Mutex>;
+
   struct Element {
     explicit Element(uint16_t number) : element(number) {}
 
     uint16_t element;
     bool watched = false;
     bool seen = false;
-    bool told = false;                // it has the row for a missing gradient
+    bool reported = false;            // it has the row for a missing gradient
     std::optional<TensorView> zeros;  // its gradient if it is unused
     uint32_t parts = 0;               // nodes of the call that use it
     uint32_t come = 0;                // nodes that have delivered their part
@@ -149,28 +175,24 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
     ++expected->parts;
     expected->watched = true;
   }
-  static void AddPart(Element* to, Given gradient) {
+  static void AddPart(Element* to, Borrowed gradient) {
     ++to->come;
     if (Tensors::IsNone(gradient)) return;
     Handle part = Tensors::Detach(gradient);
-    to->sum = Tensors::IsNone(Tensors::Give(to->sum)) ? std::move(part) : Tensors::Add(to->sum, part);
+    to->sum = Tensors::IsNone(Tensors::Borrow(to->sum)) ? std::move(part) : Tensors::Add(to->sum, part);
   }
   static Handle TakeSum(Element* of) {
     of->come = 0;
     return std::exchange(of->sum, Handle());
   }
 
-  std::vector<Element> outputs_;
-
- private:
-  using Lock = std::lock_guard<typename Tensors::Mutex>;
-
+  void OnInput(uint16_t element, Borrowed gradient) noexcept { On(sites_.input_grad, &inputs_, element, gradient); }
   static bool AnySeen(const std::vector<Element>& elements) {
     return std::any_of(elements.begin(), elements.end(), [](const Element& each) { return each.seen; });
   }
 
-  void On(SiteId site, std::vector<Element>* elements, uint16_t element, Given gradient) noexcept {
-    Guarded(*context_, "the hook of a gradient", [&] {
+  void On(SiteId site, std::vector<Element>* elements, uint16_t element, Borrowed gradient) noexcept {
+    CatchAndReport(*context_, "the hook of a gradient", [&] {
       Recorder* const recorder = context_->Collecting();
       if (recorder == nullptr || is_over()) return;
       if (Element* const expected = Find(elements, element)) {
@@ -192,7 +214,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
 
   Observation ObservationOf(SiteId site, uint16_t element) const { return {site, at_.micro_step, element, at_.call}; }
 
-  void Show(Recorder& recorder, SiteId site, uint16_t element, Given gradient) {
+  void Show(Recorder& recorder, SiteId site, uint16_t element, Borrowed gradient) {
     if (site == kNoSite) return;
     const Observation at = ObservationOf(site, element);
     if (Tensors::IsNone(gradient)) {
@@ -211,7 +233,7 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
         if (expected.come == 0) continue;
         sum = TakeSum(&expected);
       }
-      OnInput(expected.element, Tensors::Give(sum));
+      OnInput(expected.element, Tensors::Borrow(sum));
     }
   }
 
@@ -228,9 +250,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
   void FinishSide(Recorder& recorder, std::vector<Element>* elements, SiteId site, bool step_ends) {
     const bool any_seen = AnySeen(*elements);
     for (Element& expected : *elements) {
-      if (expected.seen || expected.told) continue;
+      if (expected.seen || expected.reported) continue;
       if (!step_ends && (expected.watched || (expected.zeros && !any_seen))) continue;
-      expected.told = true;
+      expected.reported = true;
       DescribeUnseen(elements, expected, any_seen);
       if (site == kNoSite) continue;
       const Observation at = ObservationOf(site, expected.element);
@@ -249,12 +271,8 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
   }
 
   void AddToStructure(const std::vector<Element>* elements, uint16_t element, std::string text) {
-    const size_t index = element == kNoElement ? 0 : element;
-    if (elements == &inputs_) {
-      structure_->AddInputGradient(structure_entry_, index, std::move(text));
-    } else {
-      structure_->AddOutputGradient(structure_entry_, index, std::move(text));
-    }
+    structure_->AddGradient(structure_entry_, elements == &inputs_, element == kNoElement ? 0 : element,
+                            std::move(text));
   }
 
   const std::shared_ptr<Context> context_;
@@ -265,8 +283,9 @@ class CallGradients : public std::enable_shared_from_this<CallGradients<Tensors>
   std::shared_ptr<StructureRecorder> structure_;
   int structure_entry_ = -1;
   std::vector<Element> inputs_;
+  std::vector<Element> outputs_;
   std::atomic<bool> answered_{false};
-  typename Tensors::Mutex mutex_;  // guards the state of elements: seen, told, come and sum
+  typename Tensors::Mutex mutex_;  // guards the state of elements: seen, reported, come and sum
 };
 
 }  // namespace stepwatch::front_end

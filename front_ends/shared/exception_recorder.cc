@@ -17,7 +17,7 @@
 #include <typeinfo>
 #include <vector>
 
-#include "front_ends/shared/told_monitors.h"
+#include "front_ends/shared/registered_monitors.h"
 #include "stepwatch/monitor.h"
 
 namespace stepwatch::front_end {
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kFramesMax = 64;
 
-constinit ToldMonitors exception_monitors;
+constinit RegisteredMonitors exception_monitors;
 std::terminate_handler handler_before = nullptr;  // written before our handler is set
 std::atomic<bool> is_reporting{false};
 
@@ -97,7 +97,7 @@ ExceptionReport ReportNow() {
 void ReportOnce() noexcept try {
   if (is_reporting.exchange(true)) return;
   const ExceptionReport report = ReportNow();
-  const ToldMonitors::Visit visit(&exception_monitors);
+  const RegisteredMonitors::Visit visit(&exception_monitors);
   visit.ForEach([&](Monitor* monitor) {
     monitor->ReportException(report);
     monitor->ReportEnd(RunEnd::kError);

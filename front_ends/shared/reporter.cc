@@ -1,7 +1,5 @@
 #include "front_ends/shared/reporter.h"
 
-#include <new>
-
 namespace stepwatch::front_end {
 
 void Reporter::Connect(Monitor* monitor) noexcept {
@@ -13,7 +11,7 @@ void Reporter::Connect(Monitor* monitor) noexcept {
   early_.clear();
 }
 
-void Reporter::Tell(Event event) noexcept {
+void Reporter::Report(Event event) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (monitor_ != nullptr) return monitor_->Report(std::move(event));
   if (ever_connected_ || early_.size() == kEarlyMax) return;
@@ -27,7 +25,7 @@ void Reporter::Warn(std::string message) noexcept {
   Event event;
   event.kind = EventKind::kWarning;
   event.message = std::move(message);
-  Tell(std::move(event));
+  Report(std::move(event));
 }
 
 void Reporter::Unmeasurable(SiteKind kind, const char* problem) noexcept {
@@ -47,7 +45,7 @@ void Reporter::Caught(const char* where, const char* what) noexcept {
     Event event;
     event.kind = EventKind::kDegraded;
     event.message = std::string(where) + " failed, rows are missing, training goes on: " + what;
-    Tell(std::move(event));
+    Report(std::move(event));
   } catch (const std::bad_alloc&) {  // no memory for the message
   }
 }

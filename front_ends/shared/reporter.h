@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,8 +24,17 @@ class Reporter {
   // until another call has returned.
   void Connect(Monitor* monitor) noexcept;
 
-  void Tell(Event event) noexcept;
+  void Report(Event event) noexcept;
   void Warn(std::string message) noexcept;
+  // Warns if `warned` is not set yet, and sets it. `text()` returns the message.
+  template <class Text>
+  void WarnOnce(std::atomic<bool>* warned, const Text& text) noexcept {
+    if (warned->load(std::memory_order_relaxed) || warned->exchange(true)) return;
+    try {
+      Warn(text());
+    } catch (const std::bad_alloc&) {  // no memory for the message
+    }
+  }
   // Warns once per kind for the life of the monitor.
   void Unmeasurable(SiteKind kind, const char* problem) noexcept;
   // Reports only the first exception of torch or Stepwatch on the training thread, for the life of the monitor.
@@ -43,7 +53,7 @@ class Reporter {
 
 // Runs a function of Stepwatch on the training thread: an exception does not leave it and is reported once.
 template <class F>
-void Guarded(Reporter& reporter, const char* where, const F& f) noexcept {
+void CatchAndReport(Reporter& reporter, const char* where, const F& f) noexcept {
   try {
     f();
   } catch (const std::exception& e) {

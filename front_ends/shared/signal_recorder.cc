@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <mutex>
 
-#include "front_ends/shared/told_monitors.h"
+#include "front_ends/shared/registered_monitors.h"
 #include "stepwatch/monitor.h"
 
 namespace stepwatch::front_end {
@@ -17,7 +17,7 @@ constexpr int kSignals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGUSR1, SIGUSR2, SIGQUIT
                             SIGXCPU, SIGABRT, SIGSEGV, SIGBUS,  SIGFPE,  SIGILL};
 constexpr int kSignalsMax = 65;
 
-constinit ToldMonitors signal_monitors;
+constinit RegisteredMonitors signal_monitors;
 // Previous action of each signal. Written once, before our handler is set.
 std::array<struct sigaction, kSignalsMax> actions_before{};
 
@@ -26,7 +26,7 @@ bool IsFault(int number) noexcept {
 }
 
 void NoteSignal(int number) noexcept {
-  const ToldMonitors::Visit visit(&signal_monitors);
+  const RegisteredMonitors::Visit visit(&signal_monitors);
   visit.ForEach([number](Monitor* monitor) { monitor->ReportSignal(number); });
 }
 

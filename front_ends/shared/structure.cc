@@ -35,16 +35,12 @@ int StructureRecorder::AddForward(std::string key, PortStructure input, PortStru
   return static_cast<int>(modules_.size()) - 1;
 }
 
-void StructureRecorder::AddInputGradient(int entry, size_t element, std::string description) {
+void StructureRecorder::AddGradient(int entry, bool is_input, size_t element, std::string description) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ModuleStructure& module = modules_.at(static_cast<size_t>(entry));
-  SetGradient(&module.input_grad, module.input.elements.size(), element, std::move(description));
-}
-
-void StructureRecorder::AddOutputGradient(int entry, size_t element, std::string description) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  ModuleStructure& module = modules_.at(static_cast<size_t>(entry));
-  SetGradient(&module.output_grad, module.output.elements.size(), element, std::move(description));
+  const PortStructure& port = is_input ? module.input : module.output;
+  SetGradient(is_input ? &module.input_grad : &module.output_grad, port.elements.size(), element,
+              std::move(description));
 }
 
 bool StructureRecorder::empty() const {

@@ -22,8 +22,7 @@ class StructureRecorder {
  public:
   // Returns the entry's number for the gradients, or -1 if the module has an entry already.
   int AddForward(std::string key, PortStructure input, PortStructure output);
-  void AddInputGradient(int entry, size_t element, std::string description);
-  void AddOutputGradient(int entry, size_t element, std::string description);
+  void AddGradient(int entry, bool is_input, size_t element, std::string description);
   std::vector<ModuleStructure> Modules() const;
   bool empty() const;
 

@@ -1,71 +1,54 @@
-// State shared by taps, hooks in autograd graphs and the TorchMonitor. Owns no tensor and no module, so a graph that
-// outlives the monitor keeps only this alive.
+// The tensors of LibTorch, and the state that taps and hooks of one TorchMonitor share.
 #pragma once
+
+#include <ATen/core/Tensor.h>
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
-#include "front_ends/shared/micro_batches.h"
-#include "front_ends/shared/reporter.h"
-#include "front_ends/shared/structure.h"
+#include "front_ends/shared/hook_context.h"
 #include "front_ends/shared/wanted_sites.h"
-#include "stepwatch/event.h"
-#include "stepwatch/recorder.h"
-
-namespace at {
-class Tensor;
-}
-
-namespace stepwatch::front_end {
-template <class Tensors>
-class CallGradients;
-}
 
 namespace stepwatch::torch_front {
-
-struct TorchTensors;
-using CallGradients = front_end::CallGradients<TorchTensors>;
 
 // State shared with other front ends.
 using front_end::CallCounter;
 using front_end::CallPosition;
+using front_end::CatchAndReport;
 using front_end::kNoSite;
 using front_end::ModuleSites;
 using front_end::Reporter;
 using front_end::StepCounter;
 using front_end::StructureRecorder;
 
-struct Context {
-  // Grows whenever the wanted sites change: site ids that a hook carries hold for one generation only.
-  std::atomic<uint64_t> generation{1};
-  std::atomic<Recorder*> recorder{nullptr};  // null once closed
-  std::atomic<uint32_t> step{0};             // changes at every end of a step
-  int grad_acc_steps = 1;
-  StepCounter marks;                             // BeginMicroBatch
-  std::shared_ptr<StructureRecorder> structure;  // while print_struct wants one; changes between steps only
-  Reporter reporter;
+struct Context;
 
-  // The recorder if this step is collected, else null.
-  Recorder* Collecting() const noexcept {
-    Recorder* current = recorder.load(std::memory_order_acquire);
-    return current != nullptr && current->collecting() ? current : nullptr;
-  }
-  // The same for a hook that was made in the generation `made`.
-  Recorder* CollectingSince(uint64_t made) const noexcept {
-    return generation.load(std::memory_order_acquire) == made ? Collecting() : nullptr;
-  }
+struct TorchTensors {
+  using Context = torch_front::Context;
+  using Handle = at::Tensor;
+  using Borrowed = const at::Tensor&;
+  using Mutex = std::mutex;
 
-  // Records that a parameter has had this many backward passes in this step. Warns once if they are so many that steps
-  // do not seem to end. Any thread.
-  void NotePasses(uint32_t passes) noexcept;
+  // An input or output that no hook watches can have no gradient: its row does not wait for the end of the step.
+  static constexpr bool kReportsUnwatchedAtOnce = true;
 
+  static bool IsNone(const at::Tensor& gradient) { return !gradient.defined(); }
+  static const at::Tensor& Borrow(const at::Tensor& sum) { return sum; }
+  static at::Tensor Detach(const at::Tensor& gradient) { return gradient.detach(); }
+  static at::Tensor Add(const at::Tensor& sum, const at::Tensor& part);
+  static at::Tensor Subtract(const at::Tensor& gradient, const at::Tensor& parts, bool are_several);
+  static std::string Describe(const Context& context, const at::Tensor& gradient);
+  static std::string StillClockText(uint32_t passes);
+};
+
+using CallGradients = front_end::CallGradients<TorchTensors>;
+
+struct Context : front_end::HookContext<TorchTensors> {
   // Warns once that a module returns a type that is not searched for tensors.
-  void SayUnreadable(const std::string& module) noexcept;
+  void WarnUnreadable(const std::string& module) noexcept;
 
   // Forward passes without gradients, such as rollouts, are unlimited in number between two steps. Their rows are
   // limited to those of one step of training; further calls are left out, so that later gradients have room.
@@ -77,13 +60,6 @@ struct Context {
   }
   uint64_t calls_left_out() const noexcept { return calls_left_out_.load(std::memory_order_relaxed); }
 
-  // The call has its first gradient: adds the rows of inputs that no node uses, since their gradients cannot come, and
-  // keeps the call until the end of the step.
-  void AddAnswered(std::shared_ptr<CallGradients> call);
-  // Finishes those calls. Step thread, at the end of the step.
-  void FinishCalls() noexcept;
-
-  void Observe(Recorder& to, SiteKind kind, const Observation& at, const at::Tensor& tensor);
   // False if there is nothing to enqueue.
   bool Measure(Recorder& to, SiteKind kind, const Observation& at, const at::Tensor& tensor, Record* record);
 
@@ -91,16 +67,8 @@ struct Context {
   StepCounter rows_without_gradient_;
   uint32_t places_without_gradient_ = 0;  // changes between steps only
   std::atomic<uint64_t> calls_left_out_{0};
-  std::atomic<bool> said_no_step_{false};
-  std::atomic<bool> said_unreadable_{false};
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<CallGradients>> answered_;  // guarded by mutex_
+  std::atomic<bool> warned_left_out_{false};
+  std::atomic<bool> warned_unreadable_{false};
 };
-
-// Runs a function of Stepwatch on the training thread: an exception ends here and is reported once.
-template <class F>
-void Guarded(Context& context, const char* where, const F& f) noexcept {
-  front_end::Guarded(context.reporter, where, f);
-}
 
 }  // namespace stepwatch::torch_front

@@ -84,47 +84,50 @@ std::vector<std::string> FreshNames(const SiteIndex& fresh, const IndexMatch& ma
   return names;
 }
 
-void ChangeTeller::TellOnce(bool* told, EventKind kind, std::string message) {
-  if (std::exchange(*told, true)) return;
+void ChangeReporter::ReportOnce(bool* reported, EventKind kind, std::string message) {
+  if (std::exchange(*reported, true)) return;
   Event event;
   event.kind = kind;
   event.message = std::move(message);
-  reporter_->Tell(std::move(event));
+  reporter_->Report(std::move(event));
 }
 
-void ChangeTeller::Tell(const ModelChange& change) {
+void ChangeReporter::Report(const ModelChange& change) {
   if (!change.replaced.empty())
-    TellOnce(&replaced_, EventKind::kNote,
-             "parameters of the model were replaced by other tensors (" + Some(change.replaced) +
-                 "): their rows continue with the new ones, those of un-reduced gradients from the next step on; later "
-                 "replacements are followed without a message");
+    ReportOnce(
+        &replaced_, EventKind::kNote,
+        "parameters of the model were replaced by other tensors (" + Some(change.replaced) +
+            "): their rows continue with the new ones, those of un-reduced gradients from the next step on; later "
+            "replacements are followed without a message");
   if (!change.fresh.empty() || !change.gone.empty())
-    TellOnce(&reshaped_, EventKind::kNote,
-             "the model has changed (" + (change.fresh.empty() ? "" : "new: " + Some(change.fresh)) +
-                 (change.fresh.empty() || change.gone.empty() ? "" : "; ") +
-                 (change.gone.empty() ? "" : "gone: " + Some(change.gone)) +
-                 "): it is read again, and a plan for it starts with the next step; later changes are followed without "
-                 "a message");
+    ReportOnce(
+        &reshaped_, EventKind::kNote,
+        "the model has changed (" + (change.fresh.empty() ? "" : "new: " + Some(change.fresh)) +
+            (change.fresh.empty() || change.gone.empty() ? "" : "; ") +
+            (change.gone.empty() ? "" : "gone: " + Some(change.gone)) +
+            "): it is read again, and a plan for it starts with the next step; later changes are followed without "
+            "a message");
   if (change.regrouped > 0)
-    TellOnce(&regrouped_, EventKind::kNote,
-             std::to_string(change.regrouped) +
-                 " parameters were moved to an attached optimizer, or to another one: their rows follow; later moves "
-                 "are followed without a message");
+    ReportOnce(&regrouped_, EventKind::kNote,
+               std::to_string(change.regrouped) +
+                   " parameters were moved to an attached optimizer, or to another one: their rows follow; later moves "
+                   "are followed without a message");
   if (!change.left.empty())
-    TellOnce(&left_, EventKind::kWarning,
-             "these parameters of the model are no longer updated by an attached optimizer: " + Some(change.left) +
-                 "; they have no rows of weights, optimizer state and reduced gradients from now on. If the model has "
-                 "new tensors, register them in their module; if another optimizer updates them, attach it");
+    ReportOnce(
+        &left_, EventKind::kWarning,
+        "these parameters of the model are no longer updated by an attached optimizer: " + Some(change.left) +
+            "; they have no rows of weights, optimizer state and reduced gradients from now on. If the model has "
+            "new tensors, register them in their module; if another optimizer updates them, attach it");
   if (change.strangers > 0)
-    TellOnce(
+    ReportOnce(
         &strangers_, EventKind::kWarning,
         "an attached optimizer updates " + std::to_string(change.strangers) +
             " more tensors that no attached module registers: they have no name and no rows; register them in their "
             "module (register_parameter), or attach the model that has them");
 }
 
-void ChangeTeller::TellModelGone() {
-  TellOnce(
+void ChangeReporter::ReportModelGone() {
+  ReportOnce(
       &model_gone_, EventKind::kWarning,
       "an attached model was destroyed, and training goes on: its modules have no more rows, nor do its parameters "
       "once they are freed; if another model is trained in its place, attach it: "

@@ -33,14 +33,14 @@ struct ModelChange {
 };
 
 // Reports changes, each kind once for the life of a monitor, since some models change every hundred steps.
-class ChangeTeller {
+class ChangeReporter {
  public:
-  explicit ChangeTeller(Reporter* reporter) : reporter_(reporter) {}
-  void Tell(const ModelChange& change);
-  void TellModelGone();
+  explicit ChangeReporter(Reporter* reporter) : reporter_(reporter) {}
+  void Report(const ModelChange& change);
+  void ReportModelGone();
 
  private:
-  void TellOnce(bool* told, EventKind kind, std::string message);
+  void ReportOnce(bool* reported, EventKind kind, std::string message);
 
   Reporter* const reporter_;
   bool replaced_ = false;

@@ -1,28 +1,22 @@
 #include "front_ends/torch/module_tap.h"
 
-#include <ATen/SequenceNumber.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "front_ends/torch/call_gradients.h"
-#include "front_ends/torch/input_consumers.h"
-#include "front_ends/torch/tensor_view.h"
+#include "front_ends/shared/watched_call.h"
+#include "front_ends/torch/torch_graph.h"
 #include "stepwatch/torch/forward_call.h"
 #include "stepwatch/torch/tap_point.h"
 
 namespace stepwatch {
 
-using torch_front::CallGradients;
 using torch_front::CallPosition;
 using torch_front::Context;
-using torch_front::DescribeTensor;
-using torch_front::InputEdge;
 using torch_front::kNoSite;
-using torch_front::ModuleSites;
 
 TapPoint::~TapPoint() {
   if (attached_ != nullptr) attached_->PointDied();
@@ -80,39 +74,23 @@ uint16_t ElementOf(size_t index, size_t count) {
   return count == 1 ? kNoElement : static_cast<uint16_t>(index);
 }
 
+// One of the outputs of a call.
+struct Output {
+  const at::Tensor* found;  // null: an element that is not a tensor
+  uint16_t element;
+
+  bool is_tensor() const { return found != nullptr; }
+  const at::Tensor& tensor() const { return *found; }
+};
+
 }  // namespace
 
 namespace detail {
 
 struct ForwardCall::Frame {
-  Frame(ModuleTap& on, Context& with, Recorder& to, CallPosition position)
-      : tap(on), context(with), recorder(to), at(position), structure(with.structure) {}
-  // Anything left here was not enqueued: forward has thrown.
-  ~Frame() {
-    for (const Record& record : inputs) recorder.Discard(record);
-  }
-
-  Observation ObservationOf(SiteId site, uint16_t element) const { return {site, at.micro_step, element, at.call}; }
-  bool wants_gradients(const ModuleSites& sites) const {
-    return at::GradMode::is_enabled() && (sites.any_grad() || structure != nullptr);
-  }
-
-  void ReadInput(const at::Tensor& input, uint16_t element);
-  void WatchInputs(const OutputList& outputs);
-  void ObserveOutputs(const OutputList& outputs);
-  void WatchOutputs(const OutputList& outputs);
-  void DescribeCall(const OutputList& outputs);
-
   ModuleTap& tap;
   Context& context;
-  Recorder& recorder;
-  const CallPosition at;
-  std::shared_ptr<torch_front::StructureRecorder> structure;
-  PortStructure input_structure;
-  std::vector<Record> inputs;  // measured before forward, enqueued after it
-  std::shared_ptr<CallGradients> gradients;
-  std::vector<InputEdge> edges;  // of inputs that require a gradient, from before forward
-  uint64_t first_sequence = 0;   // of the nodes that the call makes
+  front_end::WatchedCall<torch_front::TorchGraph> call;
 };
 
 ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
@@ -123,109 +101,141 @@ ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
   if (!at::GradMode::is_enabled() && !context.AdmitWithoutGradient()) return;
   const CallPosition at = tap.NextCall();
   if (!recorder->collects(tap.sites_.groups) && context.structure == nullptr) return;
-  torch_front::Guarded(context, "watching a module",
-                       [&] { frame_ = std::make_unique<Frame>(tap, context, *recorder, at); });
+  CatchAndReport(context, "watching a module", [&] {
+    frame_.reset(new Frame{tap, context, {tap.context_, recorder, tap.sites_, at}});
+  });
   if (frame_ != nullptr) recorder->NoteModule(tap.index_, true, at.micro_step);
 }
 
 ForwardCall::~ForwardCall() {
-  if (frame_ != nullptr) frame_->recorder.NoteModule(frame_->tap.index_, false, frame_->at.micro_step);
+  if (frame_ == nullptr) return;
+  frame_->call.recorder().NoteModule(frame_->tap.index_, false, frame_->call.micro_step());
 }
 
 void ForwardCall::Before(const InputList& inputs) noexcept {
-  Frame& frame = *frame_;
-  torch_front::Guarded(frame.context, "reading a module's input", [&] {
-    const ModuleSites& sites = frame.tap.sites_;
-    if (sites.input != kNoSite) frame.inputs.reserve(inputs.size());
-    if (frame.wants_gradients(sites))
-      frame.gradients = std::make_shared<CallGradients>(frame.tap.context_, sites, frame.at);
-    for (size_t i = 0; i < inputs.size(); ++i) frame.ReadInput(*inputs[i], ElementOf(i, inputs.size()));
-    frame.first_sequence = at::sequence_number::peek();
+  auto& call = frame_->call;
+  CatchAndReport(frame_->context, "reading a module's input", [&] {
+    call.ReserveInputs(inputs.size());
+    front_end::CallGraph<torch_front::TorchGraph>* graph = nullptr;
+    if (at::GradMode::is_enabled() && call.wants_gradients()) graph = &call.WatchGradients(torch_front::TorchGraph());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const uint16_t element = ElementOf(i, inputs.size());
+      call.ReadInput(*inputs[i], element);
+      if (graph == nullptr) continue;
+      graph->gradients().ExpectInput(element);
+      (void)graph->AddInput(*inputs[i], element);
+    }
+    if (graph != nullptr) graph->BeginForward();
   });
-}
-
-void ForwardCall::Frame::ReadInput(const at::Tensor& input, uint16_t element) {
-  const SiteId site = tap.sites_.input;
-  if (site != kNoSite) {
-    Record record;
-    if (context.Measure(recorder, SiteKind::kActv, ObservationOf(site, element), input, &record))
-      inputs.push_back(record);
-  }
-  if (structure != nullptr) input_structure.elements.push_back(DescribeTensor(input));
-  if (gradients == nullptr) return;
-  gradients->ExpectInput(element);
-  if (input.requires_grad()) torch_front::AppendEdges(input, element, &edges);
 }
 
 void ForwardCall::After(const OutputList& outputs) noexcept {
-  Frame& frame = *frame_;
-  torch_front::Guarded(frame.context, "reading a module's output", [&] {
-    const bool wants_outputs = frame.tap.sites_.output != kNoSite;
-    if (!at::GradMode::is_enabled())
-      frame.context.NoteRowsWithoutGradient(frame.inputs.size() + (wants_outputs ? outputs.tensors.size() : 0));
-    for (const Record& record : frame.inputs) frame.recorder.Enqueue(record);
-    frame.inputs.clear();
-    if (wants_outputs) frame.ObserveOutputs(outputs);
-    if (wants_outputs && outputs.tensors.empty() && !outputs.is_tuple) frame.context.SayUnreadable(frame.tap.key_);
-    if (frame.structure != nullptr) frame.DescribeCall(outputs);
-    if (frame.gradients == nullptr) return;
-    frame.WatchInputs(outputs);
-    frame.WatchOutputs(outputs);
+  Context& context = frame_->context;
+  auto& call = frame_->call;
+  CatchAndReport(context, "reading a module's output", [&] {
+    const size_t count = outputs.tensors.size();
+    c10::SmallVector<Output, 4> found;
+    for (size_t i = 0; i < count; ++i) found.push_back({outputs.tensors[i], ElementOf(i, count)});
+    if (!at::GradMode::is_enabled()) context.NoteRowsWithoutGradient(call.CountRows(count));
+    call.EnqueueRows(found);
+    if (frame_->tap.sites_.output != kNoSite && count == 0 && !outputs.is_tuple)
+      context.WarnUnreadable(frame_->tap.key_);
+    if (call.wants_structure()) {
+      const std::string kind = outputs.is_tuple ? "tuple[" + std::to_string(count) + "]" : "tensor";
+      call.DescribeCall(frame_->tap.key_, count == 0 ? kNoTensor : kind, found);
+    }
+    call.HangHooks(found);
   });
 }
 
-void ForwardCall::Frame::ObserveOutputs(const OutputList& outputs) {
-  const SiteId site = tap.sites_.output;
-  for (size_t i = 0; i < outputs.tensors.size(); ++i) {
-    const Observation observation = ObservationOf(site, ElementOf(i, outputs.tensors.size()));
-    if (outputs.tensors[i] != nullptr) {
-      context.Observe(recorder, SiteKind::kActv, observation, *outputs.tensors[i]);
-    } else {
-      recorder.ObserveMissing(observation);
-    }
-  }
-}
-
-void ForwardCall::Frame::WatchInputs(const OutputList& outputs) {
-  if (edges.empty()) return;
-  std::vector<torch_front::NodePtr> roots;
-  for (const at::Tensor* output : outputs.tensors) {
-    if (output == nullptr || !output->requires_grad() || output->is_leaf()) continue;
-    const torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(*output);
-    const auto returned = std::find_if(edges.begin(), edges.end(),
-                                       [&edge](const InputEdge& each) { return !each.of_base && each.edge == edge; });
-    if (returned != edges.end()) {
-      torch_front::HangOnReturnedInput(*output, returned->element, gradients);
-      edges.erase(returned);
-    } else {
-      roots.push_back(edge.function);
-    }
-  }
-  for (const torch_front::Consumer& consumer : torch_front::FindConsumers(std::move(roots), edges, first_sequence))
-    torch_front::HangOn(consumer, gradients);
-  edges.clear();
-}
-
-// A leaf among the outputs is a parameter of some module: a hook on it would never be removed.
-void ForwardCall::Frame::WatchOutputs(const OutputList& outputs) {
-  for (size_t i = 0; i < outputs.tensors.size(); ++i) {
-    const at::Tensor* output = outputs.tensors[i];
-    if (output == nullptr || !output->requires_grad() || output->is_leaf()) continue;
-    torch_front::HangOnOutput(*output, ElementOf(i, outputs.tensors.size()), gradients);
-  }
-}
-
-void ForwardCall::Frame::DescribeCall(const OutputList& outputs) {
-  input_structure.config = "list[" + std::to_string(input_structure.elements.size()) + "]";
-  PortStructure output;
-  output.config = outputs.is_tuple ? "tuple[" + std::to_string(outputs.tensors.size()) + "]" : "tensor";
-  for (const at::Tensor* tensor : outputs.tensors)
-    output.elements.push_back(tensor == nullptr ? kNoTensor : DescribeTensor(*tensor));
-  if (outputs.tensors.empty()) output.config = kNoTensor;
-  const int entry = structure->AddForward(tap.key_, std::move(input_structure), std::move(output));
-  if (gradients == nullptr) return;
-  gradients->Describe(structure, entry);
-}
-
 }  // namespace detail
+
+namespace torch_front {
+
+void ModuleTaps::Build(const ModelIndex& index) {
+  taps_.clear();
+  chunks_.clear();
+  std::shared_ptr<StepCounter> root_entries;
+  for (size_t i = 0; i < index.points.size(); ++i) {
+    const ModuleEntry& entry = index.sites.modules[i];
+    const bool is_root = entry.name.empty();
+    if (is_root) root_entries = std::make_shared<StepCounter>();
+    chunks_.push_back(entry.chunk);
+    taps_.push_back(nullptr);
+    // A module that two chunks share belongs to the first.
+    if (index.points[i] == nullptr || ModuleTap::IsAttached(*index.points[i])) continue;
+    const std::string key = std::to_string(entry.chunk) + ":" + entry.name;
+    taps_.back() =
+        std::make_unique<ModuleTap>(context_, root_entries, index.points[i], key, is_root, static_cast<uint32_t>(i));
+  }
+}
+
+// Detaches all moved taps first: modules may have changed places.
+void ModuleTaps::Rebind(const std::vector<TapPoint*>& points) {
+  for (size_t i = 0; i < taps_.size(); ++i)
+    if (taps_[i] != nullptr && taps_[i]->point() != points[i]) taps_[i]->Detach();
+  for (size_t i = 0; i < taps_.size(); ++i)
+    if (taps_[i] != nullptr && taps_[i]->point() == nullptr) taps_[i]->AttachTo(points[i]);
+  Arm();
+}
+
+bool ModuleTaps::IsOn(const TapPoint& point) const {
+  return std::any_of(taps_.begin(), taps_.end(), [&](const auto& tap) { return tap != nullptr && tap->IsOn(point); });
+}
+
+void ModuleTaps::Swap(const RecordLayout* layout) noexcept {
+  collected_steps_ = 0;
+  for (auto& tap : taps_) {
+    if (tap == nullptr) continue;
+    tap->sites() = ModuleSites();
+    tap->ForgetCalls();
+  }
+  size_t rows = 0;
+  for (size_t i = 0; layout != nullptr && i < layout->sites.size(); ++i) {
+    const PlannedSite& site = layout->sites[i];
+    const bool is_actv = site.kind == SiteKind::kActv;
+    if (!is_actv && site.kind != SiteKind::kActvGrad) continue;
+    if (site.owner >= taps_.size() || taps_[site.owner] == nullptr) continue;
+    taps_[site.owner]->sites().Add(site, static_cast<SiteId>(i));
+    rows += is_actv;
+  }
+  context_->SetPlacesWithoutGradient(rows * static_cast<size_t>(context_->grad_acc_steps));
+}
+
+// A root counts micro-batches for its chunk, so it is armed with any of its modules. It comes first in its chunk.
+void ModuleTaps::Arm() noexcept {
+  const bool all = context_->structure != nullptr;
+  ModuleTap* root = nullptr;
+  for (size_t i = 0; i < taps_.size(); ++i) {
+    if (i == 0 || chunks_[i] != chunks_[i - 1]) root = nullptr;
+    ModuleTap* tap = taps_[i].get();
+    if (tap == nullptr) continue;
+    if (tap->is_root()) root = tap;
+    const bool wanted = all || tap->sites().any();
+    tap->Arm(wanted);
+    if (wanted && root != nullptr) root->Arm(true);
+  }
+}
+
+void ModuleTaps::LookForUncalled() {
+  if (warned_uncalled_ || collected_steps_ == 2 || ++collected_steps_ < 2) return;
+  size_t selected = 0, uncalled = 0;
+  const ModuleTap* first = nullptr;
+  for (const auto& tap : taps_) {
+    if (tap == nullptr || tap->point() == nullptr || !tap->sites().any()) continue;
+    ++selected;
+    if (tap->was_called()) continue;
+    ++uncalled;
+    if (first == nullptr) first = tap.get();
+  }
+  if (uncalled == 0) return;
+  warned_uncalled_ = true;
+  context_->reporter.Warn(
+      std::to_string(uncalled) + " of " + std::to_string(selected) + " selected modules (\"" + first->key() +
+      "\" is one) were not seen to run in two steps and have no rows of activations: a module is seen "
+      "where forward is called in training mode, through the holder or the Watched type, and "
+      "not where another method (forward_with_packed_input) computes the same");
+}
+
+}  // namespace torch_front
 }  // namespace stepwatch

@@ -1,12 +1,16 @@
-// The attachment to one watched module: the sites that the plan in force watches, and the state of its calls.
+// The attachments to watched modules: the sites that the plan in force watches, and the state of their calls.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "front_ends/torch/context.h"
+#include "front_ends/torch/model_index.h"
+#include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 
 namespace stepwatch {
@@ -17,6 +21,7 @@ namespace detail {
 class ForwardCall;
 }
 
+// Of one module.
 class ModuleTap {
  public:
   // `root_entries` counts the entries of the root for the whole chunk. `key` names the module in module_struct.json,
@@ -61,4 +66,33 @@ class ModuleTap {
   std::atomic<bool> was_called_{false};
 };
 
+namespace torch_front {
+
+// The taps on the watched modules of the attached models. Between steps, on the step thread.
+class ModuleTaps {
+ public:
+  explicit ModuleTaps(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+
+  void Build(const ModelIndex& index);
+  // Moves the taps to the modules that now have the places of the index they were built for; null where there is none.
+  // The sites stay.
+  void Rebind(const std::vector<TapPoint*>& points);
+  void Clear() { taps_.clear(); }
+  bool IsOn(const TapPoint& point) const;
+
+  // Null: no site is wanted any more. Arm must follow.
+  void Swap(const RecordLayout* layout) noexcept;
+  void Arm() noexcept;
+  // At the end of a collected step; after the second one reports once the modules that were not seen to run.
+  void LookForUncalled();
+
+ private:
+  const std::shared_ptr<Context> context_;
+  std::vector<std::unique_ptr<ModuleTap>> taps_;  // as SiteIndex::modules; null: not Watched
+  std::vector<int> chunks_;                       // of each module
+  int collected_steps_ = 0;                       // of this plan, at most two
+  bool warned_uncalled_ = false;
+};
+
+}  // namespace torch_front
 }  // namespace stepwatch

@@ -11,11 +11,12 @@ class Optimizer;
 
 namespace stepwatch {
 
+// They must not throw.
 struct OptimizerEvents {
-  std::function<void(torch::optim::Optimizer&)> before;  // gradients are ready, the update has not begun; no throw
-  std::function<void()> again;      // after before(): the closure is about to run again; must not throw
-  std::function<void()> after;      // in place of after(): step has thrown after before(); must not throw
-  std::function<void()> abandoned;  // instead of after: the step has thrown behind before; must not throw
+  std::function<void(torch::optim::Optimizer&)> before;  // gradients are ready, the update has not begun
+  std::function<void()> again;                           // after `before`: the closure is about to run again
+  std::function<void()> after;                           // after `before`: the update is over
+  std::function<void()> abandoned;                       // in place of `after`: the step has thrown
 };
 
 class OptimizerTap {

@@ -1,6 +1,8 @@
 #include "front_ends/torch/parameter_taps.h"
 
 #include <c10/util/Type.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 
@@ -9,43 +11,125 @@
 #include <unordered_map>
 #include <utility>
 
-#include "front_ends/shared/update_counter.h"
+#include "front_ends/shared/parameter_rows.h"
 #include "front_ends/torch/tensor_view.h"
-#include "front_ends/torch/unreduced_gradient.h"
 
 namespace stepwatch::torch_front {
+namespace {
+
+namespace ag = torch::autograd;
+
+// The rows of one parameter, and the hook that observes its un-reduced gradient.
+//
+// The hook is on the tensor, where torch calls it after an accumulation, and not on the node that accumulates: autograd
+// holds that node weakly, and a node that is kept alive rejects gradients of another shape once the tensor gets other
+// data. Torch has one place for such a hook. An existing hook is kept and called after ours; a later one replaces ours,
+// which IsHung detects.
+class HookedRows : public std::enable_shared_from_this<HookedRows> {
+ public:
+  explicit HookedRows(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+
+  // Step thread, outside of backward passes.
+  void Hang(const at::Tensor& parameter);
+  void TakeOff(const at::Tensor& parameter) noexcept;
+  bool IsHung() const { return hook_ != nullptr; }
+
+  front_end::ParameterRows rows;
+
+ private:
+  class Hook;
+
+  void OnAccumulated(const at::Tensor& parameter) noexcept;
+
+  const std::shared_ptr<Context> context_;
+  Hook* hook_ = nullptr;  // owned by the tensor
+};
+
+// Owned by the tensor, which may outlive the monitor, so the data it needs is shared.
+class HookedRows::Hook final : public ag::PostAccumulateGradHook {
+ public:
+  Hook(std::shared_ptr<HookedRows> rows, std::unique_ptr<PostAccumulateGradHook> next)
+      : rows_(std::move(rows)), next_(std::move(next)) {}
+  ~Hook() override {
+    if (rows_->hook_ == this) rows_->hook_ = nullptr;
+  }
+  Hook(const Hook&) = delete;
+  Hook& operator=(const Hook&) = delete;
+
+  // The previous hook may free the gradient, or update by it. A hook that was given up while another program's hook
+  // wrapped it stays with its tensor, which may have no name any more, or another one.
+  void operator()(const at::Tensor& parameter) override {
+    if (rows_->hook_ == this) rows_->OnAccumulated(parameter);
+    if (next_ != nullptr) (*next_)(parameter);
+  }
+
+  std::unique_ptr<PostAccumulateGradHook> TakeNext() { return std::move(next_); }
+
+ private:
+  const std::shared_ptr<HookedRows> rows_;
+  std::unique_ptr<PostAccumulateGradHook> next_;
+};
+
+void HookedRows::Hang(const at::Tensor& parameter) {
+  if (hook_ != nullptr || !parameter.is_leaf()) return;
+  std::unique_ptr<ag::PostAccumulateGradHook> next;
+  if (ag::impl::get_autograd_meta(parameter) != nullptr) next = std::move(ag::impl::post_acc_grad_hooks(parameter));
+  auto hook = std::make_unique<Hook>(shared_from_this(), std::move(next));
+  Hook* const hung = hook.get();
+  ag::impl::set_post_acc_grad_hooks(parameter, std::move(hook));
+  hook_ = hung;
+}
+
+// A hook that another program has wrapped stays, and does nothing.
+void HookedRows::TakeOff(const at::Tensor& parameter) noexcept {
+  rows.unreduced.Discard(context_->recorder.load(std::memory_order_acquire));
+  if (hook_ == nullptr || !parameter.defined()) return;
+  std::unique_ptr<ag::PostAccumulateGradHook>& place = ag::impl::post_acc_grad_hooks(parameter);
+  if (place.get() == hook_) place = hook_->TakeNext();
+  hook_ = nullptr;
+}
+
+void HookedRows::OnAccumulated(const at::Tensor& parameter) noexcept {
+  CatchAndReport(*context_, "the hook of an un-reduced gradient", [&] {
+    if (!rows.unreduced.wanted()) return;
+    const uint32_t pass = rows.unreduced.CountPass(*context_);
+    // Backward passes within an update are those of a closure that the optimizer runs again: the gradient of its first
+    // run is ready when the update begins, and the others have no rows. (Python, where an update that fails is over
+    // only when the next one begins, marks them by Context::repeats_closure.)
+    if (rows.unreduced.is_updating()) return;
+    Recorder* const recorder = context_->Collecting();
+    if (recorder != nullptr && parameter.grad().defined())
+      (void)rows.unreduced.Observe(*context_, *recorder, parameter.grad(), pass);
+  });
+}
+
+}  // namespace
 
 struct ParameterTap {
   ParameterTap(const std::shared_ptr<Context>& context, const at::Tensor& parameter)
-      : weak(parameter.getIntrusivePtr()), unreduced(std::make_shared<UnreducedGradient>(context)) {
-    sites.fill(kNoSite);
-  }
+      : weak(parameter.getIntrusivePtr()), hooked(std::make_shared<HookedRows>(context)) {}
   ~ParameterTap() { TakeOff(); }
   ParameterTap(const ParameterTap&) = delete;
   ParameterTap& operator=(const ParameterTap&) = delete;
 
-  SiteId site(SiteKind kind) const { return sites[static_cast<size_t>(kind)]; }
+  front_end::ParameterRows& rows() const { return hooked->rows; }
   at::Tensor Lock() const { return at::Tensor(weak.lock()); }
   bool Is(const at::Tensor& tensor) const { return weak._unsafe_get_target() == tensor.unsafeGetTensorImpl(); }
   // Until a plan sets sites.
   void WantNothing(Recorder* recorder) noexcept {
-    sites.fill(kNoSite);
-    wanted = is_read = owes_gradient = false;
-    unreduced->rows.Want(recorder, kNoSite, false);
+    rows().WantNothing(recorder);
+    is_read = owes_gradient = false;
   }
-  void TakeOff() noexcept { unreduced->TakeOff(Lock()); }
+  void TakeOff() noexcept { hooked->TakeOff(Lock()); }
   void HangIfWanted() {
-    if (!unreduced->rows.wanted() || unreduced->IsHung()) return;
-    if (const at::Tensor parameter = Lock(); parameter.defined()) unreduced->Hang(parameter);
+    if (!rows().unreduced.wanted() || hooked->IsHung()) return;
+    if (const at::Tensor parameter = Lock(); parameter.defined()) hooked->Hang(parameter);
   }
 
   WeakTensor weak;
-  std::array<SiteId, kSiteKindCount> sites;
-  const std::shared_ptr<UnreducedGradient> unreduced;
-  front_end::UpdateCounter updates;
-  bool wanted = false;
-  bool is_read = false;        // of the running update
-  bool owes_gradient = false;  // the update has begun; its gradient may not be ready yet
+  const std::shared_ptr<HookedRows> hooked;  // shared with the hook: the tensor may outlive the monitor
+  bool is_read = false;                      // of the running update
+  bool owes_gradient = false;                // the update has begun; its gradient may not be ready yet
 };
 
 namespace {
@@ -77,10 +161,6 @@ bool IsTrained(const at::Tensor& parameter) {
 
 constexpr size_t kKindsBeforeUpdate = 4;  // grad_reduced, exp_avg, exp_avg_sq, param_origin
 
-bool IsMomentKind(SiteKind kind) {
-  return kind == SiteKind::kExpAvg || kind == SiteKind::kExpAvgSq || kind == SiteKind::kMgDirection;
-}
-
 }  // namespace
 
 ParameterTaps::ParameterTaps(std::shared_ptr<Context> context) : context_(std::move(context)) {}
@@ -95,7 +175,7 @@ void ParameterTaps::Build(const std::vector<at::Tensor>& parameters, const Share
   }
   taps_.clear();
   are_own_ = std::move(are_own);
-  said_no_moments_.resize(are_own_.size(), false);
+  warned_no_moments_.resize(are_own_.size(), false);
   active_ = false;
   for (const at::Tensor& parameter : parameters) {
     const auto found = known.find(parameter.unsafeGetTensorImpl());
@@ -120,10 +200,13 @@ void ParameterTaps::Share(const Shares& shares, size_t optimizer_count) {
   batch_.Reserve(kKindsBeforeUpdate * most);
 }
 
-void ParameterTaps::Add(SiteKind kind, const Observation& at, const at::Tensor& tensor) {
+// Adds nothing if the kind is not wanted, or the tensor has no elements.
+void ParameterTaps::Add(SiteKind kind, const ParameterTap& tap, const at::Tensor& tensor) {
+  if (!tap.rows().Wants(kind) || !tensor.defined()) return;
   SeenTensor seen = See(tensor);
   if (seen.problem != nullptr) context_->reporter.Unmeasurable(kind, seen.problem);
-  batch_.Add(at, seen.view, seen.kept.defined() ? std::move(seen.kept) : tensor);
+  if (seen.problem == nullptr && seen.view.numel == 0) return;
+  batch_.Add(tap.rows().At(kind, context_->step), seen.view, seen.kept.defined() ? std::move(seen.kept) : tensor);
 }
 
 void ParameterTaps::ObserveBatch(Recorder& recorder) noexcept {
@@ -153,26 +236,24 @@ void ParameterTaps::Swap(const RecordLayout* layout) noexcept {
   for (size_t i = 0; layout != nullptr && i < layout->sites.size(); ++i) {
     const PlannedSite& site = layout->sites[i];
     if (OwnerOf(site.kind) != SiteOwner::kParameter || site.owner >= taps_.size()) continue;
-    taps_[site.owner]->sites[static_cast<size_t>(site.kind)] = static_cast<SiteId>(i);
-    taps_[site.owner]->wanted = active_ = true;
-    wants_moments_ = wants_moments_ || IsMomentKind(site.kind);
+    front_end::ParameterRows& rows = taps_[site.owner]->rows();
+    rows.Want(context_->recorder, site.kind, static_cast<SiteId>(i), layout->micro_step_in_grad_unreduced);
+    active_ = true;
+    wants_moments_ = wants_moments_ || rows.WantsMoments();
   }
   for (auto& tap : taps_) {
-    front_end::UnreducedRows& rows = tap->unreduced->rows;
-    rows.Want(context_->recorder, tap->site(SiteKind::kGradUnreduced),
-              layout != nullptr && layout->micro_step_in_grad_unreduced);
-    if (!rows.wanted()) tap->TakeOff();
-    Guarded(*context_, "hooking a gradient", [&] { tap->HangIfWanted(); });
+    if (!tap->rows().unreduced.wanted()) tap->TakeOff();
+    CatchAndReport(*context_, "hooking a gradient", [&] { tap->HangIfWanted(); });
   }
 }
 
 void ParameterTaps::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
-  Guarded(*context_, "reading parameters before the update", [&] {
-    if (wants_moments_) SayIfNoMoments(object, optimizer);
+  CatchAndReport(*context_, "reading parameters before the update", [&] {
+    if (wants_moments_) WarnIfNoMoments(object, optimizer);
     for (ParameterTap* tap : of_optimizer_[optimizer])
-      if (tap->wanted) CollectBefore(*recorder, *tap, object, are_own_[optimizer]);
+      if (tap->rows().wanted()) CollectBefore(*recorder, *tap, object, are_own_[optimizer]);
   });
   ObserveBatch(*recorder);
 }
@@ -182,30 +263,20 @@ void ParameterTaps::CollectBefore(Recorder& recorder, ParameterTap& tap, torch::
   // An optimizer that updates within another one's step makes one update, and its gradient is ready now.
   const bool is_inside = std::exchange(tap.owes_gradient, is_own) && tap.is_read;
   if (!is_inside) {
-    tap.updates.Begin(context_->step.load(std::memory_order_relaxed));
+    tap.rows().BeginUpdate(context_->step);
     tap.is_read = parameter.defined() && IsTrained(parameter);
   }
   if (!parameter.defined()) return;
   if (!is_own) CollectGradient(recorder, tap, parameter);
   if (!tap.is_read) return;
-  if (wants_moments_) CollectState(tap, parameter, object);
-  if (wants_moments_ && !is_own) CollectDirection(recorder, tap, parameter, object);
-  const SiteId origin = tap.site(SiteKind::kParamOrigin);
-  if (origin != kNoSite && !is_inside)
-    Add(SiteKind::kParamOrigin, {origin, 0, kNoElement, tap.updates.Current(context_->step)}, parameter);
+  if (wants_moments_) CollectState(recorder, tap, parameter, object, is_own);
+  if (!is_inside) Add(SiteKind::kParamOrigin, tap, parameter);
 }
 
 // Reads the gradient of an update, and the un-reduced gradients that belong to it.
 void ParameterTaps::CollectGradient(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter) {
-  const uint32_t step = context_->step;
-  const uint16_t update = tap.updates.Current(step);
-  if (front_end::UnreducedRows& rows = tap.unreduced->rows; rows.wanted()) {
-    (void)rows.EnqueueKept(recorder, step);
-    rows.BeginUpdate(step, update);
-  }
-  const SiteId reduced = tap.site(SiteKind::kGradReduced);
-  if (reduced != kNoSite && parameter.grad().defined())
-    Add(SiteKind::kGradReduced, {reduced, 0, kNoElement, update}, parameter.grad());
+  (void)tap.rows().BeginGradient(recorder, context_->step);
+  Add(SiteKind::kGradReduced, tap, parameter.grad());
 }
 
 void ParameterTaps::CollectOwed(Recorder& recorder, size_t optimizer) {
@@ -215,38 +286,28 @@ void ParameterTaps::CollectOwed(Recorder& recorder, size_t optimizer) {
   }
 }
 
-void ParameterTaps::CollectState(ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object) {
+void ParameterTaps::CollectState(Recorder& recorder, const ParameterTap& tap, const at::Tensor& parameter,
+                                 torch::optim::Optimizer& object, bool is_own) {
   const Moments moments = MomentsOf(object, parameter);
-  if (!moments.exp_avg.defined()) return;
-  const uint16_t update = tap.updates.Current(context_->step);
-  const SiteId exp_avg = tap.site(SiteKind::kExpAvg);
-  const SiteId exp_avg_sq = tap.site(SiteKind::kExpAvgSq);
-  if (exp_avg != kNoSite) Add(SiteKind::kExpAvg, {exp_avg, 0, kNoElement, update}, moments.exp_avg);
-  if (exp_avg_sq != kNoSite && moments.exp_avg_sq.defined())
-    Add(SiteKind::kExpAvgSq, {exp_avg_sq, 0, kNoElement, update}, moments.exp_avg_sq);
-}
-
-void ParameterTaps::CollectDirection(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
-                                     torch::optim::Optimizer& object) {
-  const Moments moments = MomentsOf(object, parameter);
-  const SiteId direction = tap.site(SiteKind::kMgDirection);
-  if (direction == kNoSite || !moments.exp_avg.defined() || !parameter.grad().defined()) return;
+  Add(SiteKind::kExpAvg, tap, moments.exp_avg);
+  Add(SiteKind::kExpAvgSq, tap, moments.exp_avg_sq);
+  if (is_own || !tap.rows().Wants(SiteKind::kMgDirection)) return;
+  if (!moments.exp_avg.defined() || !parameter.grad().defined() || parameter.grad().numel() == 0) return;
   const SeenTensor gradient = See(parameter.grad());
   const SeenTensor momentum = See(moments.exp_avg);
   const char* problem = gradient.problem != nullptr ? gradient.problem : momentum.problem;
   if (problem != nullptr) context_->reporter.Unmeasurable(SiteKind::kMgDirection, problem);
-  recorder.ObserveAgreement({direction, 0, kNoElement, tap.updates.Current(context_->step)}, gradient.view,
-                            momentum.view);
+  recorder.ObserveAgreement(tap.rows().At(SiteKind::kMgDirection, context_->step), gradient.view, momentum.view);
 }
 
-void ParameterTaps::SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer) {
+void ParameterTaps::WarnIfNoMoments(torch::optim::Optimizer& object, size_t optimizer) {
   const bool keeps = KeepsMoments(object);
-  if (said_no_moments_[optimizer] || (keeps && !are_own_[optimizer])) return;
-  said_no_moments_[optimizer] = true;
+  if (warned_no_moments_[optimizer] || (keeps && !are_own_[optimizer])) return;
+  warned_no_moments_[optimizer] = true;
   size_t count = 0, directions = 0;
   for (const ParameterTap* tap : of_optimizer_[optimizer]) {
-    const bool has_direction = tap->site(SiteKind::kMgDirection) != kNoSite;
-    count += tap->site(SiteKind::kExpAvg) != kNoSite || has_direction;
+    const bool has_direction = tap->rows().Wants(SiteKind::kMgDirection);
+    count += tap->rows().Wants(SiteKind::kExpAvg) || has_direction;
     directions += has_direction;
   }
   if (keeps) {
@@ -267,22 +328,19 @@ void ParameterTaps::SayIfNoMoments(torch::optim::Optimizer& object, size_t optim
 void ParameterTaps::RepeatClosure(size_t optimizer) noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
-  Guarded(*context_, "reading gradients within an update", [&] { CollectOwed(*recorder, optimizer); });
+  CatchAndReport(*context_, "reading gradients within an update", [&] { CollectOwed(*recorder, optimizer); });
   ObserveBatch(*recorder);
 }
 
 void ParameterTaps::AfterUpdate(size_t optimizer) noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
-  Guarded(*context_, "reading parameters after the update", [&] {
+  CatchAndReport(*context_, "reading parameters after the update", [&] {
     CollectOwed(*recorder, optimizer);
     for (ParameterTap* tap : of_optimizer_[optimizer]) {
-      tap->unreduced->rows.EndUpdate(context_->step);
-      const SiteId updated = tap->site(SiteKind::kParamUpdated);
-      if (updated == kNoSite || !std::exchange(tap->is_read, false)) continue;
-      const at::Tensor parameter = tap->Lock();
-      if (parameter.defined())
-        Add(SiteKind::kParamUpdated, {updated, 0, kNoElement, tap->updates.Current(context_->step)}, parameter);
+      tap->rows().EndUpdate(context_->step);
+      if (tap->rows().Wants(SiteKind::kParamUpdated) && std::exchange(tap->is_read, false))
+        Add(SiteKind::kParamUpdated, *tap, tap->Lock());
     }
   });
   ObserveBatch(*recorder);
@@ -292,33 +350,32 @@ void ParameterTaps::AbandonUpdate(size_t optimizer) noexcept {
   const uint32_t step = context_->step.load(std::memory_order_relaxed);
   for (ParameterTap* tap : of_optimizer_[optimizer]) {
     tap->owes_gradient = false;
-    tap->updates.Abandon(step);
-    tap->unreduced->rows.AbandonUpdate(step);
+    tap->rows().AbandonUpdate(step);
   }
 }
 
 void ParameterTaps::BeforeEndOfStep() noexcept {
   Recorder* recorder = active_ ? context_->Collecting() : nullptr;
   if (recorder == nullptr) return;
-  for (auto& tap : taps_) (void)tap->unreduced->rows.EndStep(*recorder, context_->step);
-  Guarded(*context_, "hooking a gradient", [&] {
+  for (auto& tap : taps_) (void)tap->rows().unreduced.EndStep(*recorder, context_->step);
+  CatchAndReport(*context_, "hooking a gradient", [&] {
     for (auto& tap : taps_) tap->HangIfWanted();  // another program has replaced the hook
   });
-  if (of_optimizer_.empty() && !said_no_optimizer_)
-    Guarded(*context_, "looking for an optimizer", [this] { SayNoOptimizer(); });
+  if (of_optimizer_.empty() && !warned_no_optimizer_)
+    CatchAndReport(*context_, "looking for an optimizer", [this] { WarnNoOptimizer(); });
 }
 
-void ParameterTaps::SayNoOptimizer() {
+void ParameterTaps::WarnNoOptimizer() {
   std::string kinds;
   for (size_t i = 0; i < kSiteKindCount; ++i) {
     const auto kind = static_cast<SiteKind>(i);
     const bool wanted =
         kind != SiteKind::kGradUnreduced &&
-        std::any_of(taps_.begin(), taps_.end(), [&](const auto& tap) { return tap->site(kind) != kNoSite; });
+        std::any_of(taps_.begin(), taps_.end(), [&](const auto& tap) { return tap->rows().Wants(kind); });
     if (wanted) kinds += (kinds.empty() ? "" : ", ") + std::string(SiteKindName(kind));
   }
   if (kinds.empty()) return;
-  said_no_optimizer_ = true;
+  warned_no_optimizer_ = true;
   context_->reporter.Warn(
       kinds +
       " have no rows: they are read around the update of an attached optimizer, and none is attached; "

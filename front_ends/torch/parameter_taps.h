@@ -6,7 +6,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,24 +52,23 @@ class ParameterTaps {
 
  private:
   void Share(const Shares& shares, size_t optimizer_count);
-  void Add(SiteKind kind, const Observation& at, const at::Tensor& tensor);
+  void Add(SiteKind kind, const ParameterTap& tap, const at::Tensor& tensor);
   void ObserveBatch(Recorder& recorder) noexcept;
   void CollectBefore(Recorder& recorder, ParameterTap& tap, torch::optim::Optimizer& object, bool is_own);
   void CollectGradient(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter);
   void CollectOwed(Recorder& recorder, size_t optimizer);
-  void CollectState(ParameterTap& tap, const at::Tensor& parameter, torch::optim::Optimizer& object);
-  void CollectDirection(Recorder& recorder, ParameterTap& tap, const at::Tensor& parameter,
-                        torch::optim::Optimizer& object);
-  void SayNoOptimizer();
-  void SayIfNoMoments(torch::optim::Optimizer& object, size_t optimizer);
+  void CollectState(Recorder& recorder, const ParameterTap& tap, const at::Tensor& parameter,
+                    torch::optim::Optimizer& object, bool is_own);
+  void WarnNoOptimizer();
+  void WarnIfNoMoments(torch::optim::Optimizer& object, size_t optimizer);
 
   const std::shared_ptr<Context> context_;
   std::vector<std::unique_ptr<ParameterTap>> taps_;
   std::vector<std::vector<ParameterTap*>> of_optimizer_;
   std::vector<bool> are_own_;
   Shares shares_;
-  bool said_no_optimizer_ = false;
-  std::vector<bool> said_no_moments_;  // by optimizer
+  bool warned_no_optimizer_ = false;
+  std::vector<bool> warned_no_moments_;  // by optimizer
   // State of the running optimizer step.
   front_end::TensorBatch<at::Tensor> batch_;
   bool active_ = false;

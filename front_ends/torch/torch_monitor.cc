@@ -12,13 +12,13 @@
 
 #include "front_ends/shared/exception_recorder.h"
 #include "front_ends/shared/iteration_rule.h"
+#include "front_ends/shared/registered_monitors.h"
 #include "front_ends/shared/signal_recorder.h"
-#include "front_ends/shared/told_monitors.h"
 #include "front_ends/torch/attached_models.h"
 #include "front_ends/torch/context.h"
 #include "front_ends/torch/model_change.h"
 #include "front_ends/torch/model_index.h"
-#include "front_ends/torch/module_taps.h"
+#include "front_ends/torch/module_tap.h"
 #include "front_ends/torch/optimizer_tap.h"
 #include "front_ends/torch/parameter_taps.h"
 #include "front_ends/torch/tensor_view.h"
@@ -65,7 +65,7 @@ class TorchMonitor::Impl final : public HookTable {
   torch_front::ModelChange ChangeOf(const std::vector<at::Tensor>& parameters, const torch_front::Shares& shares) const;
   void LookBetweenSteps() noexcept;
   void PrepareDevices(const ModelIndex& index);
-  void SayIfNothingWatchable(const ModelIndex& index);
+  void WarnIfNothingWatchable(const ModelIndex& index);
   bool EndsStep(size_t optimizer) noexcept;
   void EndStepAfterBackward() noexcept;
   void BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept;
@@ -80,7 +80,7 @@ class TorchMonitor::Impl final : public HookTable {
   SiteIndex sites_;  // as passed to the core
   torch_front::ModuleTaps module_taps_;
   torch_front::ParameterTaps parameter_taps_;
-  torch_front::ChangeTeller changes_;
+  torch_front::ChangeReporter changes_;
   size_t strangers_ = 0;     // tensors of optimizers that no attached module registers
   bool has_looked_ = false;  // in this step
   bool look_between_steps_ = false;
@@ -88,7 +88,7 @@ class TorchMonitor::Impl final : public HookTable {
   std::set<int> cuda_devices_;     // of the parameters
   front_end::IterationRule rule_;  // its members are the positions of optimizers
   const torch::optim::Optimizer* const clock_;
-  bool said_nothing_watchable_ = false;
+  bool warned_unwatchable_ = false;
   bool closed_ = false;
   const int exceptions_before_ = std::uncaught_exceptions();
 };
@@ -181,7 +181,7 @@ SiteIndex TorchMonitor::Impl::Rebuild() {
   parameter_taps_.Build(index.parameters, attached_.SharesOf(index.parameters), attached_.AreOwn());
   strangers_ = attached_.CountStrangers(index.parameters);
   PrepareDevices(index);
-  SayIfNothingWatchable(index);
+  WarnIfNothingWatchable(index);
   index.sites.unwatchable_advice =
       "to see them, take their type from namespace stepwatch::nn or wrap it in stepwatch::Watched<>";
   sites_ = index.sites;
@@ -191,9 +191,9 @@ SiteIndex TorchMonitor::Impl::Rebuild() {
 // Before tensors are read around an update: uses the current tensors of the model, not earlier ones.
 void TorchMonitor::Impl::Look() noexcept {
   has_looked_ = true;
-  torch_front::Guarded(*context_, "looking for changes of the model", [this] {
+  CatchAndReport(*context_, "looking for changes of the model", [this] {
     if (!attached_.IsAsRead()) Follow();
-    if (attached_.HasLostModel()) changes_.TellModelGone();
+    if (attached_.HasLostModel()) changes_.ReportModelGone();
   });
 }
 
@@ -213,7 +213,7 @@ void TorchMonitor::Impl::Follow() {
   parameter_taps_.Rebind(places.parameters, shares);
   PrepareDevices(fresh);
   if (!match.is_same) attach_between_steps_ = look_between_steps_ = true;
-  changes_.Tell(change);
+  changes_.Report(change);
 }
 
 torch_front::ModelChange TorchMonitor::Impl::ChangeOf(const std::vector<at::Tensor>& parameters,
@@ -239,7 +239,7 @@ void TorchMonitor::Impl::LookBetweenSteps() noexcept {
   Look();
   has_looked_ = false;
   if (!attach_between_steps_) return;
-  torch_front::Guarded(*context_, "reading a model that has changed", [this] {
+  CatchAndReport(*context_, "reading a model that has changed", [this] {
     const Status attached = monitor_->Attach(Rebuild(), this);
     if (!attached.ok()) context_->reporter.Warn("the model has changed and cannot be watched: " + attached.ToString());
   });
@@ -252,10 +252,10 @@ void TorchMonitor::Impl::PrepareDevices(const ModelIndex& index) {
   for (const int device : cuda_devices_) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
 }
 
-void TorchMonitor::Impl::SayIfNothingWatchable(const ModelIndex& index) {
+void TorchMonitor::Impl::WarnIfNothingWatchable(const ModelIndex& index) {
   const bool any =
       std::any_of(index.points.begin(), index.points.end(), [](TapPoint* point) { return point != nullptr; });
-  if (any || std::exchange(said_nothing_watchable_, true)) return;
+  if (any || std::exchange(warned_unwatchable_, true)) return;
   context_->reporter.Warn(
       "no module of the model is watched, so activations have no rows (gradients, weights and optimizer state do): "
       "write "
@@ -269,8 +269,8 @@ void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndRequests
   look_between_steps_ = layout != nullptr;
   context_->structure.reset();
   if (requests.structure)
-    torch_front::Guarded(*context_, "preparing print_struct",
-                         [this] { context_->structure = std::make_shared<torch_front::StructureRecorder>(); });
+    CatchAndReport(*context_, "preparing print_struct",
+                   [this] { context_->structure = std::make_shared<torch_front::StructureRecorder>(); });
   module_taps_.Arm();
 }
 
@@ -287,7 +287,7 @@ void TorchMonitor::Impl::AfterUpdate(size_t optimizer) noexcept {
 
 bool TorchMonitor::Impl::EndsStep(size_t optimizer) noexcept {
   bool ends = false;
-  torch_front::Guarded(*context_, "following the updates of optimizers", [&] {
+  CatchAndReport(*context_, "following the updates of optimizers", [&] {
     for (size_t i = 0; i < attached_.optimizer_count(); ++i)
       if (!attached_.IsOptimizerAlive(i)) rule_.Remove(static_cast<uint32_t>(i));
     ends = rule_.Updated(static_cast<uint32_t>(optimizer));
@@ -302,15 +302,15 @@ bool TorchMonitor::Impl::EndsStep(size_t optimizer) noexcept {
 // Optimizers that step in the backward pass: gradients that the pass still computes belong to this step.
 void TorchMonitor::Impl::EndStepAfterBackward() noexcept {
   if (attached_.optimizer_count() < 2 || torch::autograd::get_current_graph_task_id() == -1) return EndStep();
-  torch_front::Guarded(*context_, "waiting for the end of a backward pass",
-                       [this] { torch::autograd::Engine::get_default_engine().queue_callback([this] { EndStep(); }); });
+  CatchAndReport(*context_, "waiting for the end of a backward pass",
+                 [this] { torch::autograd::Engine::get_default_engine().queue_callback([this] { EndStep(); }); });
 }
 
 void TorchMonitor::Impl::EndStep() noexcept {
   if (closed_) return;
   if (!has_looked_ && context_->Collecting() != nullptr) Look();
   if (context_->Collecting() != nullptr)
-    torch_front::Guarded(*context_, "looking for modules that do not run", [this] { module_taps_.LookForUncalled(); });
+    CatchAndReport(*context_, "looking for modules that do not run", [this] { module_taps_.LookForUncalled(); });
   parameter_taps_.BeforeEndOfStep();
   context_->FinishCalls();
   if (context_->structure != nullptr && context_->Collecting() != nullptr) PublishStructure();
@@ -323,7 +323,7 @@ void TorchMonitor::Impl::EndStep() noexcept {
 // A graph was replayed on the current stream; during capture that is the stream of the capture.
 void TorchMonitor::Impl::NameReplayStreams() noexcept {
   if (cuda_devices_.empty()) return;
-  torch_front::Guarded(*context_, "finding the current stream", [this] {
+  CatchAndReport(*context_, "finding the current stream", [this] {
     for (const int device : cuda_devices_)
       monitor_->graphs().SetReplayStream({DeviceKind::kCuda, static_cast<int8_t>(device)},
                                          torch_front::CurrentStream(device));
@@ -331,8 +331,7 @@ void TorchMonitor::Impl::NameReplayStreams() noexcept {
 }
 
 void TorchMonitor::Impl::PublishStructure() noexcept {
-  torch_front::Guarded(*context_, "print_struct",
-                       [this] { monitor_->PublishStructure(context_->structure->Modules()); });
+  CatchAndReport(*context_, "print_struct", [this] { monitor_->PublishStructure(context_->structure->Modules()); });
   context_->structure.reset();
   module_taps_.Arm();
 }

@@ -129,7 +129,7 @@ bool Drain::HasBacklog() const {
 
 // Out of memory, or an exception of a user's sink: the next round tries again.
 template <class Stage>
-void Drain::RunGuarded(const Stage& stage) noexcept {
+void Drain::CatchAndReport(const Stage& stage) noexcept {
   try {
     stage();
   } catch (const std::exception& error) {
@@ -155,17 +155,17 @@ void Drain::Round(bool now_or_never, bool last_call) noexcept {
   fault_in_round_ = false;
   TakeRequests();
   TakeBegunPlans();
-  RunGuarded([&] { EmptyRings(last_call); });
+  CatchAndReport([&] { EmptyRings(last_call); });
   engine_->TakeDeviceTimes(&device_times_);
   for (PlanStream& stream : streams_) {
     ReportBeginAndFinish(&stream);
     ReportCost(&stream);
     ReportFullRing(&stream);
   }
-  RunGuarded([&] { PassOnFrames(last_call); });
-  RunGuarded([&] { AnswerQuestions(); });
+  CatchAndReport([&] { PassOnFrames(last_call); });
+  CatchAndReport([&] { AnswerQuestions(); });
   engine_->Sweep();
-  RunGuarded([&] { board_->PostDiagnostics(engine_->TakeDiagnostics()); });
+  CatchAndReport([&] { board_->PostDiagnostics(engine_->TakeDiagnostics()); });
   for (SinkQueue& sink : sinks_) sink.Advance(now, now_or_never);
   mailbox_.AnswerFlushes(!HasBacklog(), std::chrono::steady_clock::now());
   if (alert_manager_) alert_manager_->Advance(std::chrono::steady_clock::now(), now_or_never);
@@ -236,7 +236,7 @@ void Drain::ReportCost(PlanStream* stream) noexcept {
 void Drain::ReportFullRing(PlanStream* stream) noexcept {
   if (stream->reported_loss || stream->pipeline()->dropped_ring_full.load(std::memory_order_relaxed) == 0) return;
   stream->reported_loss = true;
-  RunGuarded([&] {
+  CatchAndReport([&] {
     board_->PostDiagnostics(
         {"plan " + std::to_string(stream->id()) + " drops records (ring_full): they arrive faster than the " +
          std::to_string(stream->pipeline()->ring.capacity()) +

@@ -90,7 +90,7 @@ class Drain {
   // Returns false if records were discarded.
   bool Rounds() noexcept;
   template <class Stage>
-  void RunGuarded(const Stage& stage) noexcept;
+  void CatchAndReport(const Stage& stage) noexcept;
   void TakeRequests() noexcept;
   void EmptyRings(bool last_call);
   void ReportBeginAndFinish(PlanStream* stream) noexcept;

@@ -59,7 +59,7 @@ void SinkQueue::AddEnd(std::shared_ptr<const plan::Plan> plan) {
 
 // An exception of a sink is a failure like any other; it must not stop the other sinks or the ledger.
 template <class Call>
-Status SinkQueue::RunGuarded(Call call) noexcept {
+Status SinkQueue::CatchAsStatus(Call call) noexcept {
   try {
     return call();
   } catch (const std::bad_alloc&) {
@@ -84,7 +84,7 @@ bool SinkQueue::Write(Item* item) noexcept {
   item->tried = true;
   size_t reported = 0;
   bool is_limited = false;
-  Status status = RunGuarded([&] {
+  Status status = CatchAsStatus([&] {
     try {
       WriteResult result = sink_->Write(item->plan->layout, FrameView(*item->frame));
       reported = result.written;
@@ -110,7 +110,7 @@ bool SinkQueue::Write(Item* item) noexcept {
 }
 
 void SinkQueue::EndPlan(const Item& item) noexcept {
-  Status ended = RunGuarded([&] {
+  Status ended = CatchAsStatus([&] {
     sink_->EndPlan(item.plan->layout);
     return Status();
   });
@@ -123,7 +123,7 @@ void SinkQueue::BeginSegmentBehind(const Item& item) noexcept {
   if (item.frame->next_segment == 0) return;
   Flush();
   SegmentBegun begun{item.frame->next_segment, item.plan->layout.plan_id, item.frame->step, {}};
-  Status status = RunGuarded([&] {
+  Status status = CatchAsStatus([&] {
     begun.files = sink_->BeginSegment(begun.segment);
     return Status();
   });
@@ -135,7 +135,7 @@ void SinkQueue::BeginSegmentBehind(const Item& item) noexcept {
 
 void SinkQueue::Flush() noexcept {
   if (!std::exchange(flush_due_, false)) return;
-  Status flushed = RunGuarded([&] { return sink_->Flush(); });
+  Status flushed = CatchAsStatus([&] { return sink_->Flush(); });
   is_unwritable_ = false;
   if (!flushed.ok()) failure_ = std::move(flushed);
 }
@@ -157,7 +157,7 @@ void SinkQueue::DiscardFront() noexcept {
     return PopFront();
   }
   if (item.tried)
-    (void)RunGuarded([&] {
+    (void)CatchAsStatus([&] {
       sink_->Discard(item.plan->layout, FrameView(*item.frame));
       return Status();
     });

@@ -62,7 +62,7 @@ class SinkQueue {
   };
 
   template <class Call>
-  Status RunGuarded(Call call) noexcept;
+  Status CatchAsStatus(Call call) noexcept;
   void Add(Item item);
   void CreditPlan(const Item& item, uint64_t written, uint64_t discarded) noexcept;
   bool Write(Item* item) noexcept;

@@ -3,8 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "front_ends/python/native/call_gradients.h"
-
 namespace stepwatch::python {
 namespace {
 
@@ -12,6 +10,30 @@ namespace {
 constexpr int64_t kReleaseBytes = 64 * 1024;
 
 }  // namespace
+
+// Autograd passes a single gradient on unchanged, in the same memory, and several as their sum; comparing sums would
+// wait for a device.
+Ref PythonTensors::Subtract(PyObject* gradient, const Ref& parts, bool are_several) {
+  const Ref whole = CallMethod(gradient, "detach");
+  if (!whole) return whole;
+  const Ref its_place = CallMethod(whole.ptr(), "data_ptr");
+  const Ref place_of_parts = CallMethod(parts.ptr(), "data_ptr");
+  bool same =
+      its_place && place_of_parts && PyObject_RichCompareBool(its_place.ptr(), place_of_parts.ptr(), Py_EQ) == 1;
+  if (!same && are_several && IsTrue(Attribute(whole.ptr(), "is_cpu")))
+    same = IsTrue(Ref(PyObject_CallMethod(whole.ptr(), "equal", "O", parts.ptr())));
+  return same ? Ref::Borrow(Py_None) : Ref(PyNumber_Subtract(whole.ptr(), parts.ptr()));
+}
+
+std::string PythonTensors::Describe(const Context& context, PyObject* gradient) {
+  return context.reader.Describe(gradient);
+}
+
+std::string PythonTensors::StillClockText(uint32_t passes) {
+  return "no step has ended for " + std::to_string(passes) +
+         " backward passes: the step of the attached optimizer is not called; attach the optimizer whose step is "
+         "called, with attach(model, optimizer); grad_acc_steps is the number of backward passes of a step";
+}
 
 Context::Context(PyObject* torch) : reader(torch), tensor_hooks(torch) {
   is_grad_enabled_ = Attribute(torch, "is_grad_enabled");
@@ -39,12 +61,13 @@ bool Context::InBackward() const {
   return running;
 }
 
-long Context::NextSequence() const {
-  if (!next_sequence_) return -1;
+uint64_t Context::NextSequence() const {
+  if (!next_sequence_) return 0;
   const Ref number(PyObject_CallNoArgs(next_sequence_.ptr()));
-  const long value = number ? PyLong_AsLong(number.ptr()) : -1;
+  const uint64_t value = number ? PyLong_AsUnsignedLongLong(number.ptr()) : 0;
+  if (PyErr_Occurred() == nullptr) return value;
   ClearError();
-  return value;
+  return 0;
 }
 
 bool Context::MeasureView(Recorder& to, const Observation& at, const TensorView& view, Record* record) const {
@@ -83,23 +106,6 @@ bool Context::Measure(Recorder& to, SiteKind kind, const Observation& at, PyObje
   if (!MeasureView(to, at, seen.view, record)) return false;
   measured.Add(tensor, contents, *record);
   return true;
-}
-
-void Context::AddAnswered(std::shared_ptr<AnsweredCall> call) {
-  if (answered.size() < front_end::kAnsweredMax) answered.push_back(std::move(call));
-}
-
-void Context::ReportStillClock(uint32_t passes) noexcept {
-  if (has_reported_still_clock_.exchange(true)) return;
-  reporter.Warn(
-      "no step has ended for " + std::to_string(passes) +
-      " backward passes: the step of the attached optimizer is not called; attach the optimizer whose step is "
-      "called, with attach(model, optimizer); grad_acc_steps is the number of backward passes of a step");
-}
-
-void Context::Observe(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor) {
-  Record record;
-  if (Measure(to, kind, at, tensor, &record)) to.Enqueue(record);
 }
 
 }  // namespace stepwatch::python

@@ -1,10 +1,10 @@
-// State shared by the hooks of one monitor. Used with the GIL held, which also orders its threads.
+// The tensors of Python, and the state that taps and hooks of one monitor share. Used with the GIL held, which also
+// orders its threads.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "front_ends/python/native/late_engine.h"
@@ -13,32 +13,43 @@
 #include "front_ends/python/native/py_ref.h"
 #include "front_ends/python/native/tensor_hook.h"
 #include "front_ends/python/native/tensor_reader.h"
-#include "front_ends/shared/micro_batches.h"
-#include "front_ends/shared/reporter.h"
-#include "front_ends/shared/structure.h"
+#include "front_ends/shared/hook_context.h"
 #include "front_ends/shared/wanted_sites.h"
-#include "stepwatch/event.h"
-#include "stepwatch/recorder.h"
-
-namespace stepwatch::front_end {
-template <class Tensors>
-class CallGradients;
-}
 
 namespace stepwatch::python {
 
 using front_end::kNoSite;
 using front_end::ModuleSites;
 
-struct PythonTensors;
-using AnsweredCall = front_end::CallGradients<PythonTensors>;
+struct Context;
 
-struct Context {
+struct PythonTensors {
+  using Context = python::Context;
+  using Handle = Ref;
+  using Borrowed = PyObject*;
+  struct Mutex {  // the GIL
+    void lock() const {}
+    void unlock() const {}
+  };
+
+  // Missing gradients are reported on demand (Session::Latest) or at the end of the step: as in torch's full backward
+  // hooks, an input without a gradient has zeros once another one has a gradient.
+  static constexpr bool kReportsUnwatchedAtOnce = false;
+
+  static bool IsNone(PyObject* gradient) { return gradient == Py_None; }
+  static PyObject* Borrow(const Ref& sum) { return sum ? sum.ptr() : Py_None; }
+  static Ref Detach(PyObject* gradient) { return CallMethod(gradient, "detach"); }
+  static Ref Add(const Ref& sum, const Ref& part) { return part ? Ref(PyNumber_Add(sum.ptr(), part.ptr())) : Ref(); }
+  static Ref Subtract(PyObject* gradient, const Ref& parts, bool are_several);
+  static std::string Describe(const Context& context, PyObject* gradient);
+  static std::string StillClockText(uint32_t passes);
+};
+
+using CallGradients = front_end::CallGradients<PythonTensors>;
+
+struct Context : front_end::HookContext<PythonTensors> {
   explicit Context(PyObject* torch);
 
-  // The recorder if this step is collected, else null.
-  Recorder* Collecting() const noexcept { return recorder != nullptr && recorder->collecting() ? recorder : nullptr; }
-  void Observe(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor);
   // Returns false if there is nothing to enqueue.
   bool Measure(Recorder& to, SiteKind kind, const Observation& at, PyObject* tensor, Record* record);
 
@@ -50,26 +61,13 @@ struct Context {
   uint32_t MicroBatchesBegun(size_t chunk) const;
   // True inside a backward pass: a forward in it recomputes what a checkpoint has discarded.
   bool InBackward() const;
-  // The number of the next graph node made on this thread; -1 where torch does not provide it.
-  long NextSequence() const;
+  // The number of the next graph node made on this thread; 0 where torch does not provide it.
+  uint64_t NextSequence() const;
 
-  // The call has its first gradient: keeps it until the end of the step.
-  void AddAnswered(std::shared_ptr<AnsweredCall> call);
-
-  // Reports once that no step has ended in so many backward passes, and the remedy.
-  void ReportStillClock(uint32_t passes) noexcept;
-
-  Recorder* recorder = nullptr;  // null once closed
-  uint64_t generation = 1;       // grows whenever the wanted sites change: site ids hold for one generation only
   std::vector<uint8_t> groups;   // PlannedSite::group of the wanted sites; empty: no site has a group
   bool is_paused = false;        // a framework runs modules on memory without data: hooks ignore their calls
-  uint32_t step = 0;             // changes at every end of a step
-  int grad_acc_steps = 1;
-  front_end::StepCounter marks;                                // begin_micro_batch
+  bool repeats_closure = false;  // an update evaluates its closure again: passes have no rows of un-reduced gradients
   std::vector<std::unique_ptr<front_end::StepCounter>> roots;  // entries of each chunk's root module
-  std::shared_ptr<front_end::StructureRecorder> structure;     // while print_struct wants one
-  std::vector<std::shared_ptr<AnsweredCall>> answered;         // calls of this step with a gradient
-  front_end::Reporter reporter;
   TensorReader reader;
   const Names names;
   const TensorHooks tensor_hooks;
@@ -79,7 +77,6 @@ struct Context {
  private:
   bool MeasureView(Recorder& to, const Observation& at, const TensorView& view, Record* record) const;
 
-  std::atomic<bool> has_reported_still_clock_{false};
   Ref is_grad_enabled_;
   Ref current_graph_task_id_;  // empty where torch has no such function
   Ref next_sequence_;          // likewise
@@ -87,8 +84,8 @@ struct Context {
 
 // Runs `f` of Stepwatch inside a hook: an exception, or an error that Python has set, ends here and is reported once.
 template <class F>
-void Guarded(Context& context, const char* where, const F& f) noexcept {
-  front_end::Guarded(context.reporter, where, f);
+void CatchAndReport(Context& context, const char* where, const F& f) noexcept {
+  front_end::CatchAndReport(context.reporter, where, f);
   if (PyErr_Occurred() == nullptr) return;
   ClearError();
   context.reporter.Caught(where, "Python raised an exception");

@@ -18,10 +18,49 @@ PyObject* Argument(PyObject* args, Py_ssize_t i) {
   return i < NB_TUPLE_GET_SIZE(args) ? NB_TUPLE_GET_ITEM(args, i) : nullptr;
 }
 
+void Call(const BeforeForward& hook, PyObject* args) {
+  PyObject* const module = Argument(args, 0);
+  PyObject* const arguments = Argument(args, 1);
+  PyObject* const keywords = Argument(args, 2);
+  if (arguments == nullptr || !PyTuple_Check(arguments)) return;
+  if (keywords != nullptr && PyDict_Check(keywords)) return hook.tap->Before(module, arguments, keywords);
+  if (const Ref none = Ref(PyDict_New())) hook.tap->Before(module, arguments, none.ptr());
+}
+
+void Call(const AfterForward& hook, PyObject* args) {
+  const Py_ssize_t count = NB_TUPLE_GET_SIZE(args);
+  if (count == 3 || count == 4) hook.tap->After(Argument(args, count - 1));
+}
+
+void Call(const UnreducedHook& hook, PyObject*) {
+  hook.tap->OnAccumulated();
+}
+
+void Call(const IncomingHook& hook, PyObject* args) {
+  if (PyObject* const gradient = Argument(args, 0)) hook.tap->OnIncoming(gradient);
+}
+
+// Called as hook(gradient), for an activation.
+void Call(const GradientPlace& place, PyObject* args) {
+  if (PyObject* const gradient = Argument(args, 0)) place.Deliver(gradient);
+}
+
+void Call(const ReturnedLeafHook& hook, PyObject* args) {
+  if (PyObject* const gradient = Argument(args, 0)) hook.returned->OnGradient(gradient);
+}
+
+// Called as hook(gradients of the node's inputs, gradients of its outputs), for a node of the graph.
+void Call(const ConsumerHook& hook, PyObject* args) {
+  PyObject* const gradients = Argument(args, 0);
+  if (gradients == nullptr || !PyTuple_Check(gradients)) return;
+  hook.Deliver(static_cast<size_t>(NB_TUPLE_GET_SIZE(gradients)),
+               [&](size_t i) { return NB_TUPLE_GET_ITEM(gradients, static_cast<Py_ssize_t>(i)); });
+}
+
 // Sets the slot itself, because a hook is called thousands of times a step: a bound method would double its cost.
 template <class Hook>
 PyObject* CallSlot(PyObject* self, PyObject* args, PyObject*) {
-  nb::inst_ptr<Hook>(self)->Call(args);
+  Call(*nb::inst_ptr<Hook>(self), args);
   return NewNone();
 }
 
@@ -43,40 +82,6 @@ void BindHook(nb::module_& m, const char* name) {
 
 }  // namespace
 
-void BeforeForward::Call(PyObject* args) const {
-  PyObject* const module = Argument(args, 0);
-  PyObject* const given = Argument(args, 1);
-  PyObject* const named = Argument(args, 2);
-  if (given == nullptr || !PyTuple_Check(given)) return;
-  if (named != nullptr && PyDict_Check(named)) return tap->Before(module, given, named);
-  if (const Ref none = Ref(PyDict_New())) tap->Before(module, given, none.ptr());
-}
-
-void AfterForward::Call(PyObject* args) const {
-  const Py_ssize_t count = NB_TUPLE_GET_SIZE(args);
-  if (count == 3 || count == 4) tap->After(Argument(args, count - 1));
-}
-
-void UnreducedHook::Call(PyObject*) const {
-  tap->OnAccumulated();
-}
-
-void IncomingHook::Call(PyObject* args) const {
-  if (PyObject* const gradient = Argument(args, 0)) tap->OnIncoming(gradient);
-}
-
-void GradientCallable::Call(PyObject* args) const {
-  if (PyObject* const gradient = Argument(args, 0)) place.Give(gradient);
-}
-
-void ReturnedLeafHook::Call(PyObject* args) const {
-  if (PyObject* const gradient = Argument(args, 0)) returned->OnGradient(gradient);
-}
-
-void ConsumerCallable::Call(PyObject* args) const {
-  if (PyObject* const gradients = Argument(args, 0)) hook.Call(gradients);
-}
-
 void BindHooks(nb::module_& m) {
   m.def("inert_hook", &InertHook,
         "Return the value of a hook's __reduce__: a copy of the model gets a hook without effect.");
@@ -84,17 +89,17 @@ void BindHooks(nb::module_& m) {
   BindHook<AfterForward>(m, "AfterForward");
   BindHook<UnreducedHook>(m, "UnreducedHook");
   BindHook<IncomingHook>(m, "IncomingHook");
-  BindHook<GradientCallable>(m, "GradientHook");
-  BindHook<ConsumerCallable>(m, "ConsumerHook");
+  BindHook<GradientPlace>(m, "GradientHook");
+  BindHook<ConsumerHook>(m, "ConsumerHook");
   BindHook<ReturnedLeafHook>(m, "ReturnedLeafHook");
 }
 
 Ref MakeCallable(GradientPlace place) {
-  return Ref(nb::cast(GradientCallable{std::move(place)}).release().ptr());
+  return Ref(nb::cast(std::move(place)).release().ptr());
 }
 
 Ref MakeCallable(ConsumerHook hook) {
-  return Ref(nb::cast(ConsumerCallable{std::move(hook)}).release().ptr());
+  return Ref(nb::cast(std::move(hook)).release().ptr());
 }
 
 Ref MakeCallable(std::shared_ptr<ReturnedLeaf> returned) {

@@ -15,43 +15,26 @@ namespace stepwatch::python {
 // Called as hook(module, args, kwargs) or hook(module, args).
 struct BeforeForward {
   std::shared_ptr<ModuleTap> tap;
-  void Call(PyObject* args) const;
 };
 
 // Called as hook(module, args, kwargs, output) or hook(module, args, output).
 struct AfterForward {
   std::shared_ptr<ModuleTap> tap;
-  void Call(PyObject* args) const;
 };
 
 // Called as hook(parameter).
 struct UnreducedHook {
   std::shared_ptr<ParameterTap> tap;
-  void Call(PyObject* args) const;
 };
 
 // Called as hook(gradient), for a parameter.
 struct IncomingHook {
   std::shared_ptr<ParameterTap> tap;
-  void Call(PyObject* args) const;
-};
-
-// Called as hook(gradients of the node's inputs, gradients of its outputs), for a node of the graph.
-struct ConsumerCallable {
-  ConsumerHook hook;
-  void Call(PyObject* args) const;
-};
-
-// Called as hook(gradient), for an activation.
-struct GradientCallable {
-  GradientPlace place;
-  void Call(PyObject* args) const;
 };
 
 // Called as hook(gradient), for a leaf that a module returns.
 struct ReturnedLeafHook {
   std::shared_ptr<ReturnedLeaf> returned;
-  void Call(PyObject* args) const;
 };
 
 }  // namespace stepwatch::python

@@ -100,7 +100,7 @@ void LatePages::Note(std::string text) {
   Event event;
   event.kind = EventKind::kNote;
   event.message = std::move(text);
-  reporter_->Tell(std::move(event));
+  reporter_->Report(std::move(event));
 }
 
 LateEngine::LateEngine(TensorReader* reader, front_end::Reporter* reporter)
@@ -117,11 +117,11 @@ bool LateEngine::MakeEngine() {
   Ref made = module ? Ref(PyObject_CallMethod(module.ptr(), "Engine", "O", pages.ptr())) : Ref();
   if (!engine_) engine_ = std::move(made);  // otherwise another thread has made it meanwhile
   failed_ = !engine_;
-  TellError();
+  ReportError();
   return !failed_;
 }
 
-void LateEngine::TellError() {
+void LateEngine::ReportError() {
   if (PyErr_Occurred() == nullptr) return;
   const nanobind::python_error error;
   reporter_->Caught("measuring with torch's operators", error.what());
@@ -132,7 +132,7 @@ Ref LateEngine::CallEngine(const char* method, const char* format, Arguments... 
   // In a forked child the device and the engine's lock may be unusable.
   if (::getpid() != owner_ || !MakeEngine()) return {};
   Ref result(PyObject_CallMethod(engine_.ptr(), method, format, arguments...));
-  if (!result) TellError();
+  if (!result) ReportError();
   return result;
 }
 
@@ -165,11 +165,11 @@ void LateEngine::TakeAnswer(Recorder& to, PyObject* answer, const LateTicket& ti
     return;
   }
   table_->Discard(ticket.number);
-  TellWhyNot(*item, answer);
+  ReportUnmeasurable(*item, answer);
   Refuse(to, item);
 }
 
-void LateEngine::TellWhyNot(const LateItem& item, PyObject* answer) {
+void LateEngine::ReportUnmeasurable(const LateItem& item, PyObject* answer) {
   const char* why = PyUnicode_Check(answer) ? PyUnicode_AsUTF8AndSize(answer, nullptr) : nullptr;
   ClearError();
   if (why != nullptr) reporter_->Unmeasurable(item.kind, why);
@@ -233,7 +233,7 @@ void LateEngine::ObserveAgreement(Recorder& to, LateItem* gradient, const LateIt
     return;
   }
   table_->Discard(ticket);
-  if (answer) TellWhyNot(*gradient, answer.ptr());
+  if (answer) ReportUnmeasurable(*gradient, answer.ptr());
   to.ObserveAgreement(gradient->at, Unknown(), Unknown());
 }
 

@@ -100,10 +100,10 @@ class LateEngine {
   template <class... Arguments>
   Ref CallEngine(const char* method, const char* format, Arguments... arguments);
   bool MakeEngine();
-  void TellError();
+  void ReportError();
   uint64_t Claim(const LateItem& item);
   void TakeAnswer(Recorder& to, PyObject* answer, const LateTicket& ticket, LateItem* item);
-  void TellWhyNot(const LateItem& item, PyObject* answer);
+  void ReportUnmeasurable(const LateItem& item, PyObject* answer);
   void Refuse(Recorder& to, LateItem* item);
 
   const std::shared_ptr<LateTable> table_ = std::make_shared<LateTable>();

@@ -13,14 +13,6 @@ bool SameLayout(const TensorView& a, const TensorView& b) {
          std::equal(a.strides.begin(), a.strides.begin() + a.ndim, b.strides.begin());
 }
 
-// The object of a weak reference, or an empty reference.
-Ref Alive(const Ref& weak) {
-  if (!weak) return {};
-  Ref object(PyObject_CallNoArgs(weak.ptr()));
-  if (!object) ClearError();
-  return object && object.ptr() != Py_None ? object : Ref();
-}
-
 }  // namespace
 
 long VersionOf(const Names& names, PyObject* tensor) {
@@ -39,7 +31,7 @@ const Record* MeasuredActivations::Find(TensorReader& reader, const Contents& co
   if (found == measured_.end() || contents.version == kNoVersion) return nullptr;
   const Entry& entry = found->second;
   if (entry.contents.version != contents.version || !SameLayout(entry.contents.view, contents.view)) return nullptr;
-  const Ref tensor = Alive(entry.tensor);
+  const Ref tensor = Target(entry.tensor);
   if (!tensor) return nullptr;
   // Its storage may have been released.
   return reader.Read(tensor.ptr()).view.data == contents.view.data ? &entry.record : nullptr;

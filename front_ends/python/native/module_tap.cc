@@ -4,12 +4,11 @@
 #include <iterator>
 #include <utility>
 
+#include "front_ends/python/native/tensors_in.h"
+#include "front_ends/python/native/zeros_like.h"
+
 namespace stepwatch::python {
 namespace {
-
-// Each output is compared with each other output: if there are more than this, the module is assumed to use none of
-// them itself.
-constexpr size_t kUsedOutputsMax = 64;
 
 // The exception that the caller is handling, only to compare it.
 const void* HandledException() {
@@ -23,31 +22,8 @@ const void* HandledException() {
 
 }  // namespace
 
-void ConsumerHook::Call(PyObject* given) const noexcept {
-  if (!PyTuple_Check(given)) return;
-  for (const Consumer::Taken& each : taken) {
-    if (each.position >= NB_TUPLE_GET_SIZE(given)) continue;
-    PyObject* const gradient = NB_TUPLE_GET_ITEM(given, each.position);
-    if (are_inputs) {
-      gradients->OnPartOfInput(each.element, gradient);
-    } else {
-      gradients->OnPartOfOutput(each.element, gradient);
-    }
-  }
-}
-
 bool ModuleTap::NeedsGradient(PyObject* tensor) const {
   return IsTrue(Attribute(tensor, context_->names.requires_grad));
-}
-
-void ModuleTap::HangOn(PyObject* tensor, GradientPlace place) const {
-  const Ref callable = MakeCallable(std::move(place));
-  if (callable) context_->tensor_hooks.Hang(context_->names, tensor, callable.ptr());
-}
-
-void ModuleTap::HangOn(Consumer* consumer, bool are_inputs, Call* call) const {
-  const Ref hook = MakeCallable(ConsumerHook{call->gradients, std::move(consumer->taken), are_inputs});
-  if (hook) (void)CallMethod(consumer->node.ptr(), context_->names.register_hook, hook.ptr());
 }
 
 // Scripted modules store it elsewhere.
@@ -59,15 +35,11 @@ bool ModuleTap::IsTraining(PyObject* module) const {
 ModuleTap::ModuleTap(std::shared_ptr<Context> context, int chunk, bool is_root, uint32_t index)
     : context_(std::move(context)), chunk_(chunk), is_root_(is_root), index_(index) {}
 
-ModuleTap::~ModuleTap() {
-  DiscardCalls();
-}
-
 void ModuleTap::WantNothing() {
   sites_ = ModuleSites();
   was_called_ = false;
   returned_.Clear();
-  DiscardCalls();
+  running_.clear();
 }
 
 void ModuleTap::Detach() {
@@ -76,15 +48,8 @@ void ModuleTap::Detach() {
 }
 
 void ModuleTap::EndStep() noexcept {
-  DiscardCalls();
-  returned_.EndStep();
-}
-
-void ModuleTap::DiscardCalls() noexcept {
-  for (const Call& call : running_)
-    for (const Record& record : call.inputs)
-      if (context_->recorder != nullptr) context_->recorder->Discard(record);
   running_.clear();
+  returned_.EndStep();
 }
 
 front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
@@ -98,38 +63,26 @@ front_end::CallPosition ModuleTap::NextCall(bool recomputes) noexcept {
 void ModuleTap::Before(PyObject* module, PyObject* args, PyObject* kwargs) noexcept {
   Recorder* const recorder = context_->Collecting();
   if (recorder == nullptr || context_->is_paused || is_detached_) return;
-  Guarded(*context_, "watching a module", [&] {
+  CatchAndReport(*context_, "watching a module", [&] {
     if (!IsTraining(module)) return;
     was_called_ = true;
-    Call call;
-    call.recomputes = context_->InBackward();
-    call.at = NextCall(call.recomputes);
+    const bool recomputes = context_->InBackward();
+    const front_end::CallPosition at = NextCall(recomputes);
     if (!recorder->collects(sites_.groups) && context_->structure == nullptr) return;
-    recorder->NoteModule(index_, true, call.at.micro_step);
-    call.handled = HandledException();
-    if (!call.recomputes) ReadInputs(*recorder, args, kwargs, &call);
-    if ((sites_.any_grad() || context_->structure != nullptr) && context_->GradientsEnabled())
-      WatchInputs(args, kwargs, &call);
+    recorder->NoteModule(index_, true, at.micro_step);
+    Call call{{context_, recorder, sites_, at}, recomputes, HandledException()};
+    if (!recomputes && call.rows.reads_inputs())
+      for (const FoundTensor& found : TensorsInArguments(context_->reader, args, kwargs))
+        call.rows.ReadInput(found.tensor(), found.element);
+    if (call.rows.wants_gradients() && context_->GradientsEnabled())
+      WatchInputs(args, kwargs, &call.rows.WatchGradients(PythonGraph(context_.get(), &returned_)));
     running_.push_back(std::move(call));
   });
 }
 
-void ModuleTap::ReadInputs(Recorder& recorder, PyObject* args, PyObject* kwargs, Call* call) {
-  if (sites_.input == kNoSite && context_->structure == nullptr) return;
-  for (const FoundTensor& found : TensorsInArguments(context_->reader, args, kwargs)) {
-    if (context_->structure != nullptr)
-      call->structure.elements.push_back(context_->reader.Describe(found.tensor.ptr()));
-    if (sites_.input == kNoSite) continue;
-    const Observation at{sites_.input, call->at.micro_step, found.element, call->at.call};
-    Record record;
-    if (context_->Measure(recorder, SiteKind::kActv, at, found.tensor.ptr(), &record)) call->inputs.push_back(record);
-  }
-}
-
 // Positional arguments of any type keep their position as their number; keyword values follow, then the tensors inside
 // containers, in whose place there is no row.
-void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
-  call->gradients = std::make_shared<CallGradients>(context_, sites_, call->at);
+void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, front_end::CallGraph<PythonGraph>* graph) {
   std::vector<FoundTensor> inside;
   const auto is_of_tensors = [&](PyObject* value) {
     if (context_->reader.IsTensor(value) || !IsContainer(value)) return false;
@@ -145,10 +98,7 @@ void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
     if (is_of_tensors(value)) continue;
     any_row = true;
     const uint16_t element = count == 1 ? kNoElement : static_cast<uint16_t>(i);
-    call->gradients->ExpectInput(element);
-    if (element != kNoElement && context_->reader.IsTensor(value) && !NeedsGradient(value))
-      call->gradients->LastInputIs(context_->reader.Read(value).view);
-    WatchInput(value, element, call);
+    WatchInput(value, element, /*is_positional=*/true, graph);
   }
   uint16_t element = static_cast<uint16_t>(count);
   PyObject *key = nullptr, *value = nullptr;
@@ -159,91 +109,27 @@ void ModuleTap::WatchInputs(PyObject* args, PyObject* kwargs, Call* call) {
     }
     any_row = true;
     const uint16_t number = count == 0 && PyDict_Size(kwargs) == 1 ? kNoElement : element++;
-    call->gradients->ExpectInput(number);
-    WatchInput(value, number, call);
+    WatchInput(value, number, /*is_positional=*/false, graph);
   }
   if (!any_row) element = 0;
   for (const FoundTensor& found : inside) {
     const uint16_t number = !any_row && inside.size() == 1 ? kNoElement : element++;
-    call->gradients->ExpectInput(number);
-    WatchInput(found.tensor.ptr(), number, call);
+    WatchInput(found.tensor(), number, /*is_positional=*/false, graph);
   }
-  if (!call->edges.empty()) call->first_sequence = context_->NextSequence();
+  graph->BeginForward();
 }
 
-// The gradient of an argument that is passed twice is that of both uses, and is recorded at the first.
-void ModuleTap::WatchInput(PyObject* value, uint16_t element, Call* call) {
-  if (sites_.input_grad == kNoSite && context_->structure == nullptr) return;
-  if (!context_->reader.IsTensor(value) || !NeedsGradient(value)) return;
-  GradientEdge edge = EdgeOf(context_->names, value, element);
-  if (!edge.node) return;
-  for (const GradientEdge& other : call->edges)
-    if (other.Is(edge.node.ptr(), edge.output.ptr())) return;
-  if (element != kNoElement) call->gradients->LastInputIs(context_->reader.Read(value).view);
-  call->gradients->LastInputIsWatched();
-  call->edges.push_back(std::move(edge));
-  WatchBase(value, element, call);
-}
-
-// If a module changes a view in place, autograd routes its gradient through the view's base.
-void ModuleTap::WatchBase(PyObject* value, uint16_t element, Call* call) {
-  const Ref base = Attribute(value, context_->names.base);
-  if (!base || base.ptr() == Py_None) return;
-  if (context_->reader.Read(base.ptr()).view.numel != context_->reader.Read(value).view.numel) return;
-  GradientEdge edge = EdgeOfNode(context_->names, base.ptr(), element);
-  if (!edge.node) return;
-  for (const GradientEdge& other : call->edges)
-    if (other.Is(edge.node.ptr(), edge.output.ptr())) return;
-  edge.of_base = true;
-  call->edges.push_back(std::move(edge));
-}
-
-// Returns one edge for each output; a leaf has none, since no node has made it.
-std::vector<GradientEdge> ModuleTap::EdgesOf(const std::vector<FoundTensor>& outputs) const {
-  std::vector<GradientEdge> edges;
-  for (const FoundTensor& found : outputs)
-    edges.push_back(found.is_tensor() ? EdgeOfNode(context_->names, found.tensor.ptr(), found.element)
-                                      : GradientEdge{});
-  return edges;
-}
-
-// A module that returns an input unchanged adds no node to the graph: there the gradient is that of the tensor.
-void ModuleTap::FinishReturned(PyObject* output, const GradientEdge& edge, bool is_leaf, Call* call) {
-  const auto input = std::find_if(call->edges.begin(), call->edges.end(), [&](const GradientEdge& each) {
-    return each.Is(edge.node.ptr(), edge.output.ptr());
-  });
-  if (input == call->edges.end()) return;
-  const GradientPlace place{call->gradients, input->element, true};
-  if (is_leaf) {
-    returned_.Watch(output, context_->tensor_hooks.IsParameter(output), place);
-  } else {
-    HangOn(output, place);
-  }
-  call->edges.erase(input);
-}
-
-void ModuleTap::FinishInputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& of_outputs,
-                             Call* call) {
-  if (call->edges.empty()) return;
-  std::vector<Ref> roots;
-  for (size_t out = 0; out < outputs.size(); ++out) {
-    PyObject* const output = outputs[out].tensor.ptr();
-    const GradientEdge& edge = of_outputs[out];
-    if (edge.node) {
-      FinishReturned(output, edge, false, call);
-      roots.push_back(edge.node);
-    } else if (outputs[out].is_tensor() && NeedsGradient(output)) {
-      const GradientEdge of_leaf = EdgeOf(context_->names, output, kNoElement);
-      if (of_leaf.node) FinishReturned(output, of_leaf, true, call);
-    }
-  }
-  std::vector<Consumer> consumers = FindConsumers(context_->names, std::move(roots), call->edges, call->first_sequence);
-  KeepPartsOfOne(&consumers);
-  for (Consumer& each : consumers) {
-    for (const Consumer::Taken& taken : each.taken) call->gradients->ExpectPartOfInput(taken.element);
-    HangOn(&each, true, call);
-  }
-  call->edges.clear();
+// A gradient that has not come when the step ends has a row if any gradient of the call has come. As in torch's full
+// backward hooks, the row is that of zeros for a positional tensor beside an argument with a gradient, and of nan for
+// an argument that is not a tensor.
+void ModuleTap::WatchInput(PyObject* value, uint16_t element, bool is_positional,
+                           front_end::CallGraph<PythonGraph>* graph) {
+  graph->gradients().ExpectInput(element);
+  if (!context_->reader.IsTensor(value)) return;
+  const bool has_gradient = graph->AddInput(value, element);
+  if (element == kNoElement || !(has_gradient || (is_positional && !NeedsGradient(value)))) return;
+  const TensorView view = context_->reader.Read(value).view;
+  if (view.dtype != DType::kOther) graph->gradients().LastInputHasZeros(ZerosLike(view));
 }
 
 void ModuleTap::After(PyObject* output) noexcept {
@@ -252,73 +138,15 @@ void ModuleTap::After(PyObject* output) noexcept {
   running_.pop_back();
   Recorder* const recorder = context_->recorder;
   if (recorder == nullptr) return;
-  recorder->NoteModule(index_, false, call.at.micro_step);
-  if (output == Py_None && HandledException() != call.handled) {  // the module has raised
-    for (const Record& record : call.inputs) recorder->Discard(record);
-    return;
-  }
-  Guarded(*context_, "reading a module's output", [&] {
-    for (const Record& record : call.inputs) recorder->Enqueue(record);
+  recorder->NoteModule(index_, false, call.rows.micro_step());
+  if (output == Py_None && HandledException() != call.handled) return;  // the module has raised
+  CatchAndReport(*context_, "reading a module's output", [&] {
     const std::vector<FoundTensor> outputs = TensorsInResult(context_->reader, output);
-    const std::vector<GradientEdge> edges = call.gradients == nullptr ? std::vector<GradientEdge>() : EdgesOf(outputs);
-    FinishInputs(outputs, edges, &call);
-    if (!call.recomputes) ReadOutputs(*recorder, outputs, call);
-    if (call.gradients != nullptr) WatchOutputs(outputs, edges, &call);
-    if (context_->structure != nullptr && !call.recomputes) DescribeCall(output, outputs, &call);
+    if (!call.recomputes) call.rows.EnqueueRows(outputs);
+    call.rows.HangHooks(outputs);
+    if (call.rows.wants_structure() && !call.recomputes && name_in_structure_)
+      call.rows.DescribeCall(*name_in_structure_, KindOfResult(context_->reader, output), outputs);
   });
-}
-
-void ModuleTap::ReadOutputs(Recorder& recorder, const std::vector<FoundTensor>& outputs, const Call& call) {
-  if (sites_.output == kNoSite) return;
-  for (const FoundTensor& found : outputs) {
-    const Observation at{sites_.output, call.at.micro_step, found.element, call.at.call};
-    if (found.is_tensor()) {
-      context_->Observe(recorder, SiteKind::kActv, at, found.tensor.ptr());
-    } else {
-      recorder.ObserveMissing(at);
-    }
-  }
-}
-
-void ModuleTap::WatchOutputs(const std::vector<FoundTensor>& outputs, const std::vector<GradientEdge>& edges,
-                             Call* call) {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    call->gradients->ExpectOutput(outputs[i].element);
-    if (!edges[i].node) {
-      if (outputs[i].is_tensor()) WatchLeaf(outputs[i].tensor.ptr(), outputs[i].element, call);
-      continue;
-    }
-    call->gradients->LastOutputIsWatched();
-    HangOn(outputs[i].tensor.ptr(), {call->gradients, outputs[i].element, false});
-  }
-  if (sites_.output_grad != kNoSite || context_->structure != nullptr) WatchUsedOutputs(edges, call);
-}
-
-void ModuleTap::WatchLeaf(PyObject* output, uint16_t element, Call* call) {
-  if (sites_.output_grad == kNoSite && context_->structure == nullptr) return;
-  if (!NeedsGradient(output)) return;
-  call->gradients->LastOutputIsWatched();
-  returned_.Watch(output, context_->tensor_hooks.IsParameter(output), {call->gradients, element, false});
-}
-
-// Outputs that the module itself uses: logits beside the loss, the features of each stage.
-void ModuleTap::WatchUsedOutputs(const std::vector<GradientEdge>& edges, Call* call) {
-  if (edges.size() < 2 || edges.size() > kUsedOutputsMax) return;
-  for (Consumer& each : FindConsumersAmong(context_->names, edges)) {
-    for (const Consumer::Taken& taken : each.taken) call->gradients->ExpectPartOfOutput(taken.element);
-    HangOn(&each, false, call);
-  }
-}
-
-void ModuleTap::DescribeCall(PyObject* output, const std::vector<FoundTensor>& outputs, Call* call) {
-  if (!name_in_structure_) return;
-  call->structure.config = "list[" + std::to_string(call->structure.elements.size()) + "]";
-  PortStructure port;
-  port.config = KindOfResult(context_->reader, output);
-  for (const FoundTensor& found : outputs)
-    port.elements.push_back(!found.is_tensor() ? kNoTensor : context_->reader.Describe(found.tensor.ptr()));
-  const int entry = context_->structure->AddForward(*name_in_structure_, std::move(call->structure), std::move(port));
-  if (call->gradients != nullptr) call->gradients->Describe(context_->structure, entry);
 }
 
 }  // namespace stepwatch::python

@@ -4,27 +4,16 @@
 #include <utility>
 
 namespace stepwatch::python {
-namespace {
-
-// Backward passes through a parameter, per micro-batch of a step, after which a step should have ended.
-constexpr uint32_t kPassesWithoutStep = 3;
-constexpr int kPassesMin = 32;
-
-}  // namespace
 
 ParameterTap::ParameterTap(std::shared_ptr<Context> context, PyObject* parameter, bool main_grad)
-    : context_(std::move(context)), parameter_(parameter), main_grad_(main_grad) {
-  WantNothing();
-}
+    : context_(std::move(context)), parameter_(parameter), main_grad_(main_grad) {}
 
 void ParameterTap::Want(SiteKind kind, SiteId site, bool each_micro_batch) {
-  sites_[static_cast<size_t>(kind)] = site;
-  if (kind == SiteKind::kGradUnreduced) unreduced_.Want(context_->recorder, site, each_micro_batch);
+  rows_.Want(context_->recorder, kind, site, each_micro_batch);
 }
 
 void ParameterTap::WantNothing() {
-  unreduced_.Want(context_->recorder, kNoSite, false);
-  sites_.fill(kNoSite);
+  rows_.WantNothing(context_->recorder);
   seen_ = empty_ = 0;
 }
 
@@ -32,10 +21,6 @@ void ParameterTap::Detach() {
   WantNothing();
   late_hook_ = Ref();
   parameter_ = nullptr;
-}
-
-bool ParameterTap::wanted() const {
-  return std::any_of(sites_.begin(), sites_.end(), [](SiteId site) { return site != kNoSite; });
 }
 
 Ref ParameterTap::Gradient() const {
@@ -46,29 +31,22 @@ Ref ParameterTap::Gradient() const {
   return gradient && gradient.ptr() != Py_None ? gradient : Ref();
 }
 
+// Passes count in collected steps alone: between those the hooks may be off.
 Recorder* ParameterTap::RecorderOfUnreduced() const {
-  if (context_->is_paused || site(SiteKind::kGradUnreduced) == kNoSite) return nullptr;
-  return context_->Collecting();
-}
-
-// A loop may update by methods without hooks, or by an optimizer that is not attached.
-uint32_t ParameterTap::CountPass() noexcept {
-  const uint32_t count = unreduced_.CountPass(context_->step);
-  if (count == kPassesWithoutStep * static_cast<uint32_t>(std::max(context_->grad_acc_steps, kPassesMin)))
-    context_->ReportStillClock(count);
-  return count;
+  const bool is_off = context_->is_paused || context_->repeats_closure || !rows_.unreduced.wanted();
+  return is_off ? nullptr : context_->Collecting();
 }
 
 bool ParameterTap::ReadsIncoming() const {
-  return !unreduced_.each_micro_batch() && context_->grad_acc_steps == 1 && !late_hook_;
+  return !rows_.unreduced.each_micro_batch() && context_->grad_acc_steps == 1 && !late_hook_;
 }
 
 void ParameterTap::OnIncoming(PyObject* gradient) noexcept {
-  Guarded(*context_, "the hook of an incoming gradient", [&] {
+  CatchAndReport(*context_, "the hook of an incoming gradient", [&] {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr || late_hook_) return;
-    if (!unreduced_.each_micro_batch() && context_->grad_acc_steps == 1 && !Gradient()) {
-      SeeUnreduced(*recorder, gradient, CountPass());
+    if (!rows_.unreduced.each_micro_batch() && context_->grad_acc_steps == 1 && !Gradient()) {
+      SeeUnreduced(*recorder, gradient, rows_.unreduced.CountPass(*context_));
       return;
     }
     const Ref hook = MakeCallable(shared_from_this());
@@ -101,34 +79,35 @@ void ParameterTap::TakeOffLateHook() noexcept {
 }
 
 void ParameterTap::OnAccumulated() noexcept {
-  Guarded(*context_, "the hook of an un-reduced gradient", [this] {
+  CatchAndReport(*context_, "the hook of an un-reduced gradient", [this] {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr) return;
-    const uint32_t count = CountPass();
+    const uint32_t count = rows_.unreduced.CountPass(*context_);
     if (const Ref gradient = Gradient()) SeeUnreduced(*recorder, gradient.ptr(), count);
   });
 }
 
 void ParameterTap::OnReduction(PyObject* gradient, bool is_last) noexcept {
-  Guarded(*context_, "a gradient that is about to be reduced", [&] {
+  CatchAndReport(*context_, "a gradient that is about to be reduced", [&] {
     Recorder* const recorder = RecorderOfUnreduced();
     if (recorder == nullptr) return;
-    const uint32_t seen = is_last ? unreduced_.CountOfPasses(context_->step) : 0;
-    if (seen != 0 && unreduced_.EndsSeries(context_->step, seen, context_->grad_acc_steps)) return;
-    SeeUnreduced(*recorder, gradient, seen == 0 ? CountPass() : seen);
+    front_end::UnreducedRows& rows = rows_.unreduced;
+    const uint32_t seen = is_last ? rows.CountOfPasses(context_->step) : 0;
+    if (seen != 0 && rows.EndsSeries(context_->step, seen, context_->grad_acc_steps)) return;
+    SeeUnreduced(*recorder, gradient, seen == 0 ? rows.CountPass(*context_) : seen);
   });
 }
 
-void ParameterTap::CatchUp(Recorder& recorder) {
-  if (unreduced_.EnqueueKept(recorder, context_->step)) Saw(SiteKind::kGradUnreduced);
+void ParameterTap::BeginGradient(Recorder& recorder) {
+  if (rows_.BeginGradient(recorder, context_->step)) Saw(SiteKind::kGradUnreduced);
 }
 
 void ParameterTap::EndStep(Recorder& recorder) {
-  if (unreduced_.EndStep(recorder, context_->step)) Saw(SiteKind::kGradUnreduced);
+  if (rows_.unreduced.EndStep(recorder, context_->step)) Saw(SiteKind::kGradUnreduced);
 }
 
 void ParameterTap::SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t pass) {
-  if (unreduced_.See(*context_, recorder, gradient, pass)) Saw(SiteKind::kGradUnreduced);
+  if (rows_.unreduced.Observe(*context_, recorder, gradient, pass)) Saw(SiteKind::kGradUnreduced);
 }
 
 void ParameterBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
@@ -141,20 +120,20 @@ void ParameterBatch::Add(SiteKind kind, ParameterTap& tap, Ref tensor) {
     return;
   }
   tap.Saw(kind);
-  const SiteId site = tap.site(kind);
+  const SiteId site = tap.rows().site(kind);
   if (Recorder* const recorder = context_->recorder;
       recorder != nullptr && context_->late.Takes(*recorder, seen.view)) {
     if (!recorder->collects(context_->GroupOf(site))) return;
-    late_.push_back({kind, tap.At(kind), tensor.ptr(), seen.view, {}, false});
+    late_.push_back({kind, tap.rows().At(kind, context_->step), tensor.ptr(), seen.view, {}, false});
     kept_late_.push_back(std::move(tensor));
   } else {
-    now_.Add(tap.At(kind), seen.view, std::move(tensor));
+    now_.Add(tap.rows().At(kind, context_->step), seen.view, std::move(tensor));
   }
 }
 
 void ParameterBatch::ObserveLate(Recorder& recorder, std::vector<LateItem> items) noexcept {
   if (items.empty()) return;
-  Guarded(*context_, "measuring tensors on their device", [&] {
+  CatchAndReport(*context_, "measuring tensors on their device", [&] {
     context_->late.Measure(recorder, context_->groups, items.data(), items.size());
     for (const LateItem& item : items)
       if (item.is_recorded) recorder.Enqueue(item.record);
@@ -180,20 +159,15 @@ Ref StateOf(PyObject* state, const char* name) {
   return tensor;
 }
 
-bool WantsMoments(const ParameterTap& tap) {
-  return tap.site(SiteKind::kExpAvg) != kNoSite || tap.site(SiteKind::kExpAvgSq) != kNoSite ||
-         tap.site(SiteKind::kMgDirection) != kNoSite;
-}
-
 }  // namespace
 
 int ParameterGroup::BeforeUpdate(const ParameterSources& sources) noexcept {
   Recorder* const recorder = context_->Collecting();
   int without_moments = 0;
   if (recorder == nullptr) return 0;
-  Guarded(*context_, "reading parameters before the update", [&] {
+  CatchAndReport(*context_, "reading parameters before the update", [&] {
     for (const auto& tap : taps_)
-      if (tap->wanted()) ReadBefore(*recorder, *tap, sources, &without_moments);
+      if (tap->rows().wanted()) ReadBefore(*recorder, *tap, sources, &without_moments);
   });
   batch_.Observe(*recorder);
   return without_moments;
@@ -207,28 +181,28 @@ Ref ParameterGroup::From(PyObject* source, PyObject* parameter) const {
 
 void ParameterGroup::ReadBefore(Recorder& recorder, ParameterTap& tap, const ParameterSources& sources,
                                 int* without_moments) {
-  tap.CatchUp(recorder);
-  if (!sources.continues) tap.BeginUpdate();
-  const bool wants_reduced = tap.site(SiteKind::kGradReduced) != kNoSite;
+  front_end::ParameterRows& rows = tap.rows();
+  if (!sources.continues) rows.BeginUpdate(context_->step);
+  tap.BeginGradient(recorder);
+  const bool wants_reduced = rows.Wants(SiteKind::kGradReduced);
   Ref gradient;
-  if (sources.is_reduced && (wants_reduced || tap.site(SiteKind::kMgDirection) != kNoSite))
+  if (sources.is_reduced && (wants_reduced || rows.Wants(SiteKind::kMgDirection)))
     gradient = sources.reduced == nullptr ? tap.Gradient() : From(sources.reduced, tap.parameter());
   if (wants_reduced && gradient) batch_.Add(SiteKind::kGradReduced, tap, gradient);
-  if (WantsMoments(tap) && !ReadMoments(recorder, tap, sources.state, gradient)) ++*without_moments;
+  if (rows.WantsMoments() && !ReadMoments(recorder, tap, sources.state, gradient)) ++*without_moments;
   AddWeight(SiteKind::kParamOrigin, tap, sources);
 }
 
 // Returns false if there are no values.
 bool ParameterGroup::ReadMoments(Recorder& recorder, ParameterTap& tap, PyObject* state, const Ref& gradient) {
+  const front_end::ParameterRows& rows = tap.rows();
   const Ref own = From(state, tap.parameter());
   const Ref exp_avg = own ? StateOf(own.ptr(), "exp_avg") : Ref();
   const Ref exp_avg_sq = own ? StateOf(own.ptr(), "exp_avg_sq") : Ref();
   for (const auto& [kind, tensor] : {std::pair{SiteKind::kExpAvg, &exp_avg}, {SiteKind::kExpAvgSq, &exp_avg_sq}})
-    if (tap.site(kind) != kNoSite && *tensor && context_->reader.IsTensor(tensor->ptr()))
-      batch_.Add(kind, tap, *tensor);
-  const SiteId direction = tap.site(SiteKind::kMgDirection);
-  if (direction != kNoSite && gradient && exp_avg &&
-      ObserveDirection(recorder, tap.At(SiteKind::kMgDirection), gradient, exp_avg))
+    if (rows.Wants(kind) && *tensor && context_->reader.IsTensor(tensor->ptr())) batch_.Add(kind, tap, *tensor);
+  if (rows.Wants(SiteKind::kMgDirection) && gradient && exp_avg &&
+      ObserveDirection(recorder, rows.At(SiteKind::kMgDirection, context_->step), gradient, exp_avg))
     tap.Saw(SiteKind::kMgDirection);
   return exp_avg || exp_avg_sq;
 }
@@ -249,22 +223,22 @@ bool ParameterGroup::ObserveDirection(Recorder& recorder, const Observation& at,
 }
 
 void ParameterGroup::AddWeight(SiteKind kind, ParameterTap& tap, const ParameterSources& sources) {
-  if (tap.site(kind) == kNoSite) return;
+  if (!tap.rows().Wants(kind)) return;
   Ref weight = sources.weights == nullptr ? Ref::Borrow(tap.parameter()) : From(sources.weights, tap.parameter());
   if (weight) batch_.Add(kind, tap, std::move(weight));
 }
 
 void ParameterGroup::AbandonUpdate() noexcept {
-  for (const auto& tap : taps_) tap->AbandonUpdate();
+  for (const auto& tap : taps_) tap->rows().AbandonUpdate(context_->step);
 }
 
 void ParameterGroup::AfterUpdate(const ParameterSources& sources) noexcept {
   Recorder* const recorder = context_->Collecting();
   if (recorder == nullptr) return;
-  Guarded(*context_, "reading parameters after the update", [&] {
+  CatchAndReport(*context_, "reading parameters after the update", [&] {
     for (const auto& tap : taps_) {
       AddWeight(SiteKind::kParamUpdated, *tap, sources);
-      tap->EndUpdate();
+      tap->rows().EndUpdate(context_->step);
     }
   });
   batch_.Observe(*recorder);

@@ -1,14 +1,12 @@
 // Gradients, weights and optimizer state of the watched parameters, read around the optimizer's step.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <vector>
 
 #include "front_ends/python/native/context.h"
+#include "front_ends/shared/parameter_rows.h"
 #include "front_ends/shared/tensor_batch.h"
-#include "front_ends/shared/unreduced_rows.h"
-#include "front_ends/shared/update_counter.h"
 
 namespace stepwatch::python {
 
@@ -20,8 +18,7 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
 
   void Want(SiteKind kind, SiteId site, bool each_micro_batch);
   void WantNothing();
-  SiteId site(SiteKind kind) const { return sites_[static_cast<size_t>(kind)]; }
-  bool wanted() const;
+  front_end::ParameterRows& rows() { return rows_; }
   PyObject* parameter() const { return parameter_; }
   // The result of a kind since its sites were set: a row, or no row because the tensor has no element on this rank.
   void Saw(SiteKind kind) { seen_ |= 1u << static_cast<int>(kind); }
@@ -44,37 +41,25 @@ class ParameterTap : public std::enable_shared_from_this<ParameterTap> {
   bool ReadsIncoming() const;
   // Removes the hook that OnIncoming has added, if any.
   void TakeOffLateHook() noexcept;
-  // Another update of it is about to begin.
-  void BeginUpdate() noexcept { unreduced_.BeginUpdate(context_->step, updates_.Begin(context_->step)); }
-  // The update that has begun has failed: the next one repeats it.
-  void AbandonUpdate() noexcept {
-    updates_.Abandon(context_->step);
-    unreduced_.AbandonUpdate(context_->step);
-  }
-  void EndUpdate() noexcept { unreduced_.EndUpdate(context_->step); }
-  Observation At(SiteKind kind) const noexcept { return {site(kind), 0, kNoElement, updates_.Current(context_->step)}; }
-  // At the beginning of the optimizer's step: enqueues the record that the last pass before it has left.
-  void CatchUp(Recorder& recorder);
-  // The same at the end of a step without an update.
+  // The gradient of an update is ready, and the last pass before it has come.
+  void BeginGradient(Recorder& recorder);
+  // At the end of a step without an update: the last pass has the row.
   void EndStep(Recorder& recorder);
   // The gradient, or an empty reference.
   Ref Gradient() const;
 
  private:
   Recorder* RecorderOfUnreduced() const;
-  uint32_t CountPass() noexcept;
   void MoveToFront(const Ref& handle) const;
   void SeeUnreduced(Recorder& recorder, PyObject* gradient, uint32_t pass);
 
   const std::shared_ptr<Context> context_;
   PyObject* parameter_;
   const bool main_grad_;
-  std::array<SiteId, kSiteKindCount> sites_;
+  front_end::ParameterRows rows_;
   uint32_t seen_ = 0;   // a bit per SiteKind
   uint32_t empty_ = 0;  // likewise
-  front_end::UnreducedRows unreduced_;
-  front_end::UpdateCounter updates_;
-  Ref late_hook_;  // torch's handle
+  Ref late_hook_;       // torch's handle
 };
 
 // Defined with the bindings: the Python callable of OnAccumulated.

@@ -93,6 +93,13 @@ inline Ref CallMethod(PyObject* object, const char* name) {
   return found;
 }
 
+// The object of a weak reference, or an empty reference.
+inline Ref Target(const Ref& weak) {
+  Ref object(PyObject_CallNoArgs(weak.ptr()));
+  if (!object) ClearError();
+  return object && object.ptr() != Py_None ? object : Ref();
+}
+
 inline bool IsTrue(const Ref& object) {
   if (!object) return false;
   const int truth = PyObject_IsTrue(object.ptr());

@@ -4,17 +4,6 @@
 #include <utility>
 
 namespace stepwatch::python {
-namespace {
-
-// Returns the object of a weak reference, or an empty reference.
-Ref Target(const Ref& reference) {
-  Ref target(PyObject_CallNoArgs(reference.ptr()));
-  if (!target) ClearError();
-  return target && target.ptr() != Py_None ? target : Ref();
-}
-
-}  // namespace
-
 void ReturnedLeaf::OnGradient(PyObject* gradient) noexcept {
   while (!waiting_.empty() && waiting_.front().call->is_over()) waiting_.pop_front();
   if (waiting_.empty()) return;
@@ -22,7 +11,7 @@ void ReturnedLeaf::OnGradient(PyObject* gradient) noexcept {
   while (!waiting_.empty() && waiting_.front().call->micro_step() == micro_step) {
     const GradientPlace first = std::move(waiting_.front());
     waiting_.pop_front();
-    first.Give(gradient);
+    first.Deliver(gradient);
   }
 }
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "front_ends/python/native/call_gradients.h"
 #include "front_ends/python/native/py_ref.h"
+#include "front_ends/python/native/python_graph.h"
 
 namespace stepwatch::python {
 

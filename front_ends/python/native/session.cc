@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "front_ends/shared/registered_monitors.h"
 #include "front_ends/shared/signal_recorder.h"
-#include "front_ends/shared/told_monitors.h"
 
 namespace stepwatch::python {
 namespace {
@@ -38,7 +38,7 @@ Status Session::Start() {
   if (!created.ok()) return created.status();
   monitor_ = std::move(created).value();
   context_->recorder = &monitor_->recorder();
-  context_->recorder->SetLateResults(context_->late.results());
+  monitor_->recorder().SetLateResults(context_->late.results());
   context_->reporter.Connect(monitor_.get());
   if (front_end::MayHandle()) front_end::RecordSignals(monitor_.get());
   return Status();
@@ -102,9 +102,9 @@ void Session::DetachParameters() {
 // The core calls this on the thread that attaches, ends a step or closes; Attach has released the GIL.
 void Session::Swap(const RecordLayout* layout, const FrontEndRequests& requests) noexcept {
   const nanobind::gil_scoped_acquire acquired;
-  Guarded(*context_, "swapping hooks", [&] {
+  CatchAndReport(*context_, "swapping hooks", [&] {
     ++context_->generation;
-    context_->answered.clear();
+    (void)context_->TakeAnswered();
     context_->measured.Clear();
     context_->groups.clear();
     for (const auto& tap : modules_) tap->WantNothing();
@@ -115,7 +115,7 @@ void Session::Swap(const RecordLayout* layout, const FrontEndRequests& requests)
     context_->structure = requests.structure ? std::make_shared<front_end::StructureRecorder>() : nullptr;
     NameModules();
     if (layout != nullptr) SetSites(*layout);
-    TellSwap();
+    NotifySwap();
   });
 }
 
@@ -127,7 +127,7 @@ void Session::NameModules() {
   }
 }
 
-void Session::TellSwap() {
+void Session::NotifySwap() {
   ListWanted();
   if (!on_swap_) return;
   try {
@@ -175,19 +175,7 @@ void Session::ListWanted() {
     if (all || tap.sites().any() || (tap.is_root() && chunks.count(tap.chunk()) > 0)) wanted_.modules.push_back(i);
   }
   for (size_t i = 0; i < parameters_.size(); ++i)
-    if (parameters_[i]->site(SiteKind::kGradUnreduced) != kNoSite) wanted_.gradients.push_back(i);
-}
-
-int Session::BeforeUpdate(int optimizer, const ParameterSources& sources) {
-  return groups_.at(static_cast<size_t>(optimizer))->BeforeUpdate(sources);
-}
-
-void Session::AfterUpdate(int optimizer, const ParameterSources& sources) {
-  groups_.at(static_cast<size_t>(optimizer))->AfterUpdate(sources);
-}
-
-void Session::AbandonUpdate(int optimizer) {
-  groups_.at(static_cast<size_t>(optimizer))->AbandonUpdate();
+    if (parameters_[i]->rows().Wants(SiteKind::kGradUnreduced)) wanted_.gradients.push_back(i);
 }
 
 std::pair<std::vector<size_t>, std::vector<size_t>> Session::CalledAndUncalled() const {
@@ -203,8 +191,8 @@ std::vector<KindYield> Session::Yield() const {
   for (int i = 0; i < kSiteKindCount; ++i) {
     KindYield yield{static_cast<SiteKind>(i), {}, {}, {}};
     for (size_t p = 0; p < parameters_.size(); ++p) {
-      const ParameterTap& tap = *parameters_[p];
-      const SiteId site = tap.site(yield.kind);
+      ParameterTap& tap = *parameters_[p];
+      const SiteId site = tap.rows().site(yield.kind);
       if (site == kNoSite || (site < context_->groups.size() && context_->groups[site] != 0)) continue;
       (tap.saw(yield.kind) ? yield.seen : tap.saw_empty(yield.kind) ? yield.empty : yield.silent).push_back(p);
     }
@@ -214,10 +202,8 @@ std::vector<KindYield> Session::Yield() const {
 }
 
 void Session::EndStep() {
-  if (monitor_ == nullptr || context_->recorder == nullptr) return;
-  const std::vector<std::shared_ptr<AnsweredCall>> answered = std::move(context_->answered);
-  context_->answered.clear();
-  for (const auto& call : answered) call->Finish();
+  if (context_->recorder == nullptr) return;
+  context_->FinishCalls();
   if (Recorder* const recorder = context_->Collecting()) {
     for (const auto& tap : modules_) tap->EndStep();
     for (const auto& tap : parameters_) tap->EndStep(*recorder);
@@ -245,17 +231,13 @@ bool Session::PassStep() {
 
 bool Session::PublishStructure() {
   if (context_->Collecting() == nullptr || context_->structure == nullptr || context_->structure->empty()) return false;
-  for (const auto& call : context_->answered) call->CompleteStructure();
+  for (const auto& call : context_->answered()) call->CompleteStructure();
   monitor_->PublishStructure(context_->structure->Modules());
   context_->structure.reset();
-  TellSwap();
+  NotifySwap();
   // The loop works in order: after the look at the config it has written the structure.
   (void)Refresh(std::chrono::seconds(5));
   return true;
-}
-
-void Session::PublishStacks(std::vector<std::pair<std::string, std::string>> rows) {
-  monitor_->PublishStacks(std::move(rows));
 }
 
 Status Session::Amend(const Amendment& amendment) {
@@ -272,48 +254,11 @@ bool Session::Flush(std::chrono::milliseconds timeout) {
   return WithoutGil([&] { return monitor_->Flush(timeout); });
 }
 
-MonitorStatus Session::GetStatus() const {
-  return monitor_->GetStatus();
-}
-
 std::vector<LatestValue> Session::Latest(SiteKind kind, std::chrono::milliseconds timeout) {
   if (kind == SiteKind::kActvGrad)
-    for (const auto& call : context_->answered) call->TellUnwatched();
+    for (const auto& call : context_->answered()) call->ReportUnwatched();
   SendLate();
   return WithoutGil([&] { return monitor_->Latest(kind, timeout); });
-}
-
-void Session::Report(const std::vector<std::pair<std::string, double>>& numbers, int64_t step) {
-  if (monitor_ == nullptr) return;
-  std::vector<ReportedNumber> told;
-  told.reserve(numbers.size());
-  for (const auto& [name, value] : numbers) told.push_back({name, value});
-  monitor_->Report(told.data(), told.size(), step);
-}
-
-PhaseMark Session::SetPhase(Phase phase, std::chrono::milliseconds expires) {
-  return monitor_ == nullptr ? PhaseMark() : monitor_->SetPhase(phase, expires);
-}
-
-void Session::RestorePhase(PhaseMark phase) {
-  if (monitor_ != nullptr) monitor_->RestorePhase(phase);
-}
-
-void Session::ReportCheckpoint(int64_t step) {
-  if (monitor_ != nullptr) monitor_->ReportCheckpoint(step);
-}
-
-void Session::ReportSignal(int number) {
-  if (monitor_ != nullptr) monitor_->ReportSignal(number);
-}
-
-// Both wait for a lock that the control socket may hold briefly.
-void Session::ReportException(const ExceptionReport& exception) {
-  if (monitor_ != nullptr) WithoutGil([&] { monitor_->ReportException(exception); });
-}
-
-void Session::ReportEnd(RunEnd end) {
-  if (monitor_ != nullptr) WithoutGil([&] { monitor_->ReportEnd(end); });
 }
 
 Status Session::Close(std::chrono::milliseconds timeout) {

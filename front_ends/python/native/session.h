@@ -65,45 +65,28 @@ class Session final : public HookTable {
   // Its statistics, by name; empty without a plan.
   const std::vector<std::string>& ops() const { return ops_; }
   AuxiliaryCapture& extras() { return extras_; }
-  int64_t step() const { return monitor_->step(); }
+  Context& context() const { return *context_; }
+  // After Close it ignores all reports.
+  Monitor& monitor() const { return *monitor_; }
   bool collecting() const { return context_->Collecting() != nullptr; }
 
-  int BeforeUpdate(int optimizer, const ParameterSources& sources);
-  void AfterUpdate(int optimizer, const ParameterSources& sources);
-  void AbandonUpdate(int optimizer);
+  // The parameters of an optimizer.
+  ParameterGroup& group(int optimizer) const { return *groups_.at(static_cast<size_t>(optimizer)); }
   // The results of each kind of parameter rows since the plan came into force.
   std::vector<KindYield> Yield() const;
   // The modules with rows that were called in training since then, and the others.
   std::pair<std::vector<size_t>, std::vector<size_t>> CalledAndUncalled() const;
-  // While true, hooks ignore their calls: a framework runs modules on memory without data.
-  void Pause(bool paused) { context_->is_paused = paused; }
   void EndStep();
   // Ends a step that is not collected; true if no hook needs to be added or removed for the next step.
   bool PassStep();
-  const Names& names() const { return context_->names; }
-  void BeginMicroBatch() { context_->marks.Add(context_->step); }
 
   // print_struct: passes the observed structure on, once, and waits until the file is written. False if no structure is
   // requested or none was observed.
   bool PublishStructure();
-  void PublishStacks(std::vector<std::pair<std::string, std::string>> rows);
   Status Amend(const Amendment& amendment);
   RefreshOutcome Refresh(std::chrono::milliseconds timeout);
   bool Flush(std::chrono::milliseconds timeout);
-  MonitorStatus GetStatus() const;
   std::vector<LatestValue> Latest(SiteKind kind, std::chrono::milliseconds timeout);
-  // Reports of the training loop, passed to Monitor's functions of these names. Ignored after Close.
-  void Report(const std::vector<std::pair<std::string, double>>& numbers, int64_t step);
-  PhaseMark SetPhase(Phase phase, std::chrono::milliseconds expires);
-  void RestorePhase(PhaseMark phase);
-  void ReportCheckpoint(int64_t step);
-  void ReportSignal(int number);
-  void ReportException(const ExceptionReport& exception);
-  void ReportEnd(RunEnd end);
-  void Warn(std::string message) { context_->reporter.Warn(std::move(message)); }
-  void Caught(const std::string& where, const std::string& what) {
-    context_->reporter.Caught(where.c_str(), what.c_str());
-  }
   // Taps and hooks do nothing afterwards. Safe to call twice.
   Status Close(std::chrono::milliseconds timeout);
 
@@ -115,7 +98,7 @@ class Session final : public HookTable {
 
  private:
   void NameModules();
-  void TellSwap();
+  void NotifySwap();
   void SendLate();
   void SetSites(const RecordLayout& layout);
   void ListWanted();

@@ -221,7 +221,7 @@ void BindSession(nb::module_& m) {
           "is_model_as",
           [](const Session& s, const nb::list& modules, const nb::list& children, const nb::list& optimizers,
              const nb::list& grouped, const nb::list& parameters, const nb::list& places, const nb::list& frozen) {
-            return ModelIsAs(s.names(), modules, children, optimizers, grouped, parameters, places, frozen);
+            return ModelIsAs(s.context().names, modules, children, optimizers, grouped, parameters, places, frozen);
           },
           "modules"_a, "children"_a, "optimizers"_a, "grouped"_a, "parameters"_a, "places"_a, "frozen"_a)
       .def_prop_ro("collecting", &Session::collecting)
@@ -244,29 +244,33 @@ void BindSession(nb::module_& m) {
           "before_update",
           [](Session& s, int i, nb::handle state, nb::handle reduced, nb::handle weights, bool is_reduced,
              bool continues) {
-            return s.BeforeUpdate(i, {state.ptr(), OrNull(reduced), OrNull(weights), is_reduced, continues});
+            return s.group(i).BeforeUpdate({state.ptr(), OrNull(reduced), OrNull(weights), is_reduced, continues});
           },
           "optimizer"_a, "state"_a, "reduced"_a = nb::none(), "weights"_a = nb::none(), "is_reduced"_a = true,
           "continues"_a = false)
-      .def("abandon_update", &Session::AbandonUpdate, "optimizer"_a,
-           "Mark the update in progress as failed: the next update repeats it.")
+      .def(
+          "abandon_update", [](const Session& s, int i) { s.group(i).AbandonUpdate(); }, "optimizer"_a,
+          "Mark the update in progress as failed: the next update repeats it.")
       .def(
           "after_update",
           [](Session& s, int i, nb::handle weights) {
             ParameterSources sources;
             sources.weights = OrNull(weights);
-            s.AfterUpdate(i, sources);
+            s.group(i).AfterUpdate(sources);
           },
           "optimizer"_a, "weights"_a = nb::none())
       .def("yield_of_kinds", &YieldOf)
       .def_prop_ro("called_and_uncalled", &Session::CalledAndUncalled)
-      .def("pause", &Session::Pause, "paused"_a)
+      .def(
+          "pause", [](const Session& s, bool paused) { s.context().is_paused = paused; }, "paused"_a)
+      .def(
+          "repeat_closure", [](const Session& s, bool repeats) { s.context().repeats_closure = repeats; }, "repeats"_a)
       .def("end_step", &Session::EndStep)
       .def("pass_step", &Session::PassStep)
-      .def("begin_micro_batch", &Session::BeginMicroBatch)
+      .def("begin_micro_batch", [](const Session& s) { s.context().marks.Add(s.context().step); })
       .def("publish_structure", &Session::PublishStructure)
       .def_prop_ro("requests", &RequestsOf)
-      .def_prop_ro("step", &Session::step)
+      .def_prop_ro("step", [](const Session& s) { return s.monitor().step(); })
       .def_prop_ro("wanted_features", &FeaturesOf)
       .def_prop_ro("watches_before_operators", [](Session& s) { return s.extras().watches_before_operators(); })
       .def("next_feature_call", &NextFeatureCall)
@@ -281,43 +285,59 @@ void BindSession(nb::module_& m) {
            })
       .def_prop_ro("wanted_updates", [](Session& s) { return s.extras().updates(); })
       .def("observe_updates", &ObserveUpdates)
-      .def("publish_stacks", &Session::PublishStacks)
+      .def("publish_stacks",
+           [](const Session& s, std::vector<std::pair<std::string, std::string>> rows) {
+             s.monitor().PublishStacks(std::move(rows));
+           })
       .def("amend",
            [](Session& s, std::optional<std::vector<std::string>> ops, std::optional<bool> xy_distribution) {
              Check(s.Amend({std::move(ops), xy_distribution}));
            })
-      .def("warn", [](Session& s, const nb::str& text) { s.Warn(Printable(text)); })
+      .def("warn", [](const Session& s, const nb::str& text) { s.context().reporter.Warn(Printable(text)); })
       .def("caught",
-           [](Session& s, const nb::str& where, const nb::str& what) { s.Caught(Printable(where), Printable(what)); })
+           [](const Session& s, const nb::str& where, const nb::str& what) {
+             s.context().reporter.Caught(Printable(where).c_str(), Printable(what).c_str());
+           })
       .def(
           "report",
-          [](Session& s, const std::vector<std::pair<std::string, double>>& numbers, int64_t step) {
-            s.Report(numbers, step);
+          [](const Session& s, const std::vector<std::pair<std::string, double>>& numbers, int64_t step) {
+            std::vector<ReportedNumber> reported;
+            for (const auto& [name, value] : numbers) reported.push_back({name, value});
+            s.monitor().Report(reported.data(), reported.size(), step);
           },
           "numbers"_a, "step"_a = kStepInProgress)
       // (phase, expiry) before, for restore_phase.
       .def(
           "set_phase",
-          [](Session& s, const std::string& name, double expires) {
-            const PhaseMark before = s.SetPhase(PhaseFromName(name), Milliseconds(expires));
+          [](const Session& s, const std::string& name, double expires) {
+            const PhaseMark before = s.monitor().SetPhase(PhaseFromName(name), Milliseconds(expires));
             return nb::make_tuple(static_cast<int>(before.phase), before.expires_ms);
           },
           "phase"_a, "expires"_a = 0.0)
       .def("restore_phase",
-           [](Session& s, const std::pair<int, int64_t>& before) {
+           [](const Session& s, const std::pair<int, int64_t>& before) {
              if (before.first < 0 || before.first >= kPhaseCount) throw nb::value_error("unknown phase");
-             s.RestorePhase({static_cast<Phase>(before.first), before.second});
+             s.monitor().RestorePhase({static_cast<Phase>(before.first), before.second});
            })
-      .def("report_checkpoint", &Session::ReportCheckpoint, "step"_a)
-      .def("report_signal", &Session::ReportSignal, "number"_a)
+      .def(
+          "report_checkpoint", [](const Session& s, int64_t step) { s.monitor().ReportCheckpoint(step); }, "step"_a)
+      .def(
+          "report_signal", [](const Session& s, int number) { s.monitor().ReportSignal(number); }, "number"_a)
+      // The next two wait for a lock that the control socket may hold briefly.
       .def(
           "report_exception",
-          [](Session& s, const nb::str& type, const nb::str& message, const nb::str& stack,
+          [](const Session& s, const nb::str& type, const nb::str& message, const nb::str& stack,
              const std::string& fingerprint, bool ends_run) {
-            s.ReportException({Printable(type), Printable(message), Printable(stack), fingerprint, ends_run});
+            const ExceptionReport report{Printable(type), Printable(message), Printable(stack), fingerprint, ends_run};
+            const nb::gil_scoped_release released;
+            s.monitor().ReportException(report);
           },
           "type"_a, "message"_a, "stack"_a, "fingerprint"_a, "ends_run"_a)
-      .def("report_end", [](Session& s, bool by_signal) { s.ReportEnd(by_signal ? RunEnd::kSignal : RunEnd::kError); })
+      .def("report_end",
+           [](const Session& s, bool by_signal) {
+             const nb::gil_scoped_release released;
+             s.monitor().ReportEnd(by_signal ? RunEnd::kSignal : RunEnd::kError);
+           })
       .def("refresh", [](Session& s, double timeout) { return RefreshOutcomeName(s.Refresh(Milliseconds(timeout))); })
       .def("flush", [](Session& s, double timeout) { return s.Flush(Milliseconds(timeout)); })
       .def("latest",
@@ -327,7 +347,7 @@ void BindSession(nb::module_& m) {
            })
       .def("status",
            [](const Session& s) {
-             const MonitorStatus status = s.GetStatus();
+             const MonitorStatus status = s.monitor().GetStatus();
              nb::dict out;
              out["state"] = RunStateName(status.state);
              out["plan_id"] = status.plan_id;

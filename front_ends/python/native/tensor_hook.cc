@@ -28,13 +28,13 @@ bool TensorHooks::HangDirectly(const Names& names, PyObject* tensor, PyObject* h
   if (hooks.ptr() == Py_None) {
     const Ref node = Attribute(tensor, names.grad_fn);
     if (!node || node.ptr() == Py_None) return false;
-    const Ref tell = Attribute(node.ptr(), names.register_hook_dict);
-    hooks = Ref(tell ? PyObject_CallNoArgs(ordered_dict_.ptr()) : nullptr);
+    const Ref register_dict = Attribute(node.ptr(), names.register_hook_dict);
+    hooks = Ref(register_dict ? PyObject_CallNoArgs(ordered_dict_.ptr()) : nullptr);
     if (!hooks || PyObject_SetAttr(tensor, names.backward_hooks.ptr(), hooks.ptr()) != 0) {
       ClearError();
       return false;
     }
-    if (!Ref(PyObject_CallFunctionObjArgs(tell.ptr(), tensor, nullptr))) {
+    if (!Ref(PyObject_CallFunctionObjArgs(register_dict.ptr(), tensor, nullptr))) {
       ClearError();
       (void)PyObject_SetAttr(tensor, names.backward_hooks.ptr(), Py_None);
       ClearError();

@@ -11,11 +11,12 @@
 namespace stepwatch::python {
 
 struct FoundTensor {
-  Ref tensor;            // held: a container may be changed meanwhile, or create its values on access
+  Ref held;              // a container may be changed meanwhile, or create its values on access
   uint16_t element = 0;  // kNoElement: the only one
 
   // False: an element that is not a tensor, which still has a row of nan.
-  bool is_tensor() const { return tensor.ptr() != nullptr; }
+  bool is_tensor() const { return held.ptr() != nullptr; }
+  PyObject* tensor() const { return held.ptr(); }
 };
 
 // Tensors among the positional arguments, then the keyword values, numbered consecutively; then those inside tuples,

@@ -87,6 +87,7 @@ class Attachment:
                 end_step=lambda updated: self._guarded("ending a step", self._end_step, updated),
                 is_quiet=lambda: not self._hooks.is_hung and not session.collecting,
                 end_quiet_step=self._end_quiet_step,
+                repeats_closure=session.repeat_closure,
                 left_out=self._warn_left_out,
                 caught=self._caught_in_step,
             ),

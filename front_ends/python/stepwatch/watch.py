@@ -386,7 +386,7 @@ def reporter_in_use() -> Reporter | None:
     if not monitors:
         return None
     if len(monitors) > 1:
-        monitors[0].reporter.tell_once(
+        monitors[0].reporter.warn_once(
             "several",
             f"this process has {len(monitors)} monitors; stepwatch.report and stepwatch.phase report to the one opened "
             "first; call Watch.report of another monitor to report to that one",

@@ -198,7 +198,7 @@ def test_a_copy_does_nothing_and_the_original_goes_on(
         assert entered is copies[stepwatch.Watch]
     train(model, optimizer, 2)
     assert kept[stepwatch.Watch].status()["step"] == 3
-    kept[stepwatch.Watch].reporter.tell_once("text", "printed by a copy as well")
+    kept[stepwatch.Watch].reporter.warn_once("text", "printed by a copy as well")
     _close(kept)
     assert "printed by a copy as well" in capfd.readouterr().out
     for base in (tmp_path, tmp_path / "of_trainer_mon"):

@@ -62,8 +62,8 @@ TEST_CASE("the structure lists modules in the order of completion, and gradients
   const int fc = book.AddForward("0:fc", {"list[1]", {in}}, {"tensor", {out}});
   const int root = book.AddForward("0:", {"list[2]", {in, in}}, {"tuple[2]", {out, kNoTensor}});
   CHECK(book.AddForward("0:fc", {"list[1]", {in}}, {"tensor", {out}}) == -1);
-  book.AddOutputGradient(fc, 0, out);
-  book.AddInputGradient(root, 1, in);
+  book.AddGradient(fc, /*is_input=*/false, 0, out);
+  book.AddGradient(root, /*is_input=*/true, 1, in);
   CHECK(output::StructureText(book.Modules()) == R"({
   "0:fc": {
     "input": {

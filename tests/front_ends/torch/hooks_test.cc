@@ -27,28 +27,6 @@ TEST_CASE("rows come in the order in which modules finish, and the network's inp
   CHECK(harness.Names(SiteKind::kActvGrad) == "fc2.output:0 fc2.input:0 fc1.output:0 fc1.input:0!");
 }
 
-TEST_CASE("an input's gradient is the one through that module alone") {
-  Harness harness(kActivations);
-  Net net;
-  auto in = net->Add("in", nn::Linear(4, 4));
-  auto a = net->Add("a", nn::Linear(4, 4));
-  auto b = net->Add("b", nn::Linear(4, 4));
-  torch::Tensor through_a, through_b;
-  net->run = [&](torch::Tensor x) {
-    const torch::Tensor h = in(x);
-    const torch::Tensor y = a(h), z = b(h);
-    y.register_hook([&](const torch::Tensor& grad) { through_a = grad.matmul(a->weight); });
-    z.register_hook([&](const torch::Tensor& grad) { through_b = grad.matmul(b->weight); });
-    return y * 3 + z.square() + h;
-  };
-  RunSteps(harness, net, [&](int) { net(torch::randn({5, 4})).sum().backward(); });
-  const auto of_a = harness.Find(SiteKind::kActvGrad, "a.input");
-  const auto of_b = harness.Find(SiteKind::kActvGrad, "b.input");
-  REQUIRE((of_a && of_b));
-  CHECK(ValueOf(*of_a, Stat::kNorm) == Approx(Norm(through_a)).epsilon(1e-6));
-  CHECK(ValueOf(*of_b, Stat::kNorm) == Approx(Norm(through_b)).epsilon(1e-6));
-}
-
 TEST_CASE("an in-place module's input is measured before it is overwritten, and its gradient is found") {
   const std::vector<int64_t> shape = GENERATE(std::vector<int64_t>{5, 4}, std::vector<int64_t>{5, 2, 4});
   Harness harness(kActivations);
@@ -93,37 +71,6 @@ TEST_CASE("the gradient of an input that a module writes into unannounced is see
   }
 }
 
-TEST_CASE("the gradient of an input is the sum over all its uses in the module") {
-  Harness harness(kActivations);
-  Net net;
-  auto in = net->Add("in", nn::Linear(4, 4));
-  auto twice = net->Add("twice", Watched<UsesTwice>());
-  torch::Tensor expected;
-  net->run = [&](torch::Tensor x) {
-    const torch::Tensor h = in(x);
-    const torch::Tensor apart = h.detach().requires_grad_();
-    twice->UsesTwiceImpl::forward(apart).sum().backward();
-    expected = apart.grad();
-    return twice(h) + h * 7;
-  };
-  RunSteps(harness, net, [&](int) { net(torch::randn({5, 4})).sum().backward(); });
-  const auto input = harness.Find(SiteKind::kActvGrad, "twice.input");
-  REQUIRE(input);
-  CHECK(ValueOf(*input, Stat::kNorm) == Approx(Norm(expected)).epsilon(1e-6));
-}
-
-TEST_CASE("an input of which the backward pass reaches one use alone has the gradient of that use") {
-  Harness harness(kActivations);
-  Net net;
-  auto in = net->Add("in", nn::Linear(4, 4));
-  auto pair = net->Add("pair", Watched<GivesTwo>());
-  net->run = [&](torch::Tensor x) { return std::get<0>(pair(in(x))); };
-  RunSteps(harness, net, [&](int) { net(torch::randn({5, 4})).sum().backward(); });
-  const auto input = harness.Find(SiteKind::kActvGrad, "pair.input");
-  REQUIRE(input);
-  CHECK(ValueOf(*input, Stat::kNorm) == Approx(3 * std::sqrt(20.0)));
-}
-
 TEST_CASE("a second walk of the graph, for a weight alone, leaves the gradient of the input as it is") {
   Harness harness(kActivations);
   Net net;
@@ -140,17 +87,6 @@ TEST_CASE("a second walk of the graph, for a weight alone, leaves the gradient o
   const auto input = harness.Find(SiteKind::kActvGrad, "fc.input");
   REQUIRE(input);
   CHECK(ValueOf(*input, Stat::kNorm) == Approx(Norm(hidden.grad())).epsilon(1e-6));
-}
-
-TEST_CASE("a module that hands its input on unchanged has the gradient of that tensor") {
-  Harness harness(kActivations);
-  Net net;
-  auto in = net->Add("in", nn::Linear(4, 4));
-  auto same = net->Add("same", nn::Identity());
-  net->run = [&](torch::Tensor x) { return same(in(x)) * 2; };
-  RunSteps(harness, net, [&](int) { net(torch::randn({5, 4})).sum().backward(); });
-  CHECK(ValueOf(*harness.Find(SiteKind::kActvGrad, "same.input"), Stat::kMean) == 2);
-  CHECK(ValueOf(*harness.Find(SiteKind::kActvGrad, "same.output"), Stat::kMean) == 2);
 }
 
 TEST_CASE("writing into a leaf that needs its gradient fails as it does without the monitor") {

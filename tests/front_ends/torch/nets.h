@@ -49,11 +49,6 @@ struct UsesTwiceImpl : nn::Module {
 };
 TORCH_MODULE(UsesTwice);
 
-struct GivesTwoImpl : nn::Module {
-  std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x) { return {x * 3, x.square()}; }
-};
-TORCH_MODULE(GivesTwo);
-
 struct KeepsInputImpl : nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
     seen = x.unsafeGetTensorImpl();

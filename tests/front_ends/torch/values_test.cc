@@ -263,6 +263,26 @@ TEST_CASE("a parameter without a gradient has weights but no gradient rows") {
   CHECK(harness.Names(SiteKind::kParamUpdated) == "used.weight:0 used.bias:0 idle.weight:0 idle.bias:0");
 }
 
+TEST_CASE("a parameter without elements has no rows around the update") {
+  Harness harness(R"({"wg_distribution": true, "param_distribution": true, "mv_distribution": true,
+                      "mg_direction": true})");
+  Net net;
+  auto fc = net->Add("fc", nn::Linear(4, 4));
+  const torch::Tensor empty = net->register_parameter("empty", torch::empty({0, 4}));
+  Watched<torch::optim::Adam> optimizer(net->parameters(), torch::optim::AdamOptions(1e-2));
+  TorchMonitor monitor(harness.options);
+  monitor.Attach(*net, optimizer);
+  for (int step = 0; step < 2; ++step) {
+    (fc(torch::randn({2, 4})).sum() + empty.sum()).backward();
+    optimizer.step();
+  }
+  CHECK(monitor.Close().ok());
+  for (const SiteKind kind : {SiteKind::kGradReduced, SiteKind::kParamOrigin, SiteKind::kParamUpdated,
+                              SiteKind::kExpAvg, SiteKind::kExpAvgSq, SiteKind::kMgDirection})
+    CHECK(harness.Names(kind, 1) == "fc.weight:0 fc.bias:0");
+  CHECK(harness.LedgersBalance());
+}
+
 TEST_CASE("with a closure gradients are read after it has run, and before the update") {
   Harness harness(R"({"wg_distribution": true, "param_distribution": true, "targets": {"fc.weight": {}}})");
   Net net;

@@ -33,6 +33,8 @@ class StepCalls:
         Called before the next step begins, if this one raised after `before`.
     is_quiet, after_quiet : callable
         If `is_quiet` returns True when a step begins, `after_quiet` is called after the step in place of both.
+    repeats_closure : callable
+        Called with True before the step evaluates its closure again, and with False after that.
     caught : callable
         Called with exceptions of these functions or this module; it re-raises those that the trainer has to receive.
     was_skipped : callable
@@ -44,6 +46,7 @@ class StepCalls:
     abandoned: Callable[[], None]
     is_quiet: Callable[[], bool]
     after_quiet: Callable[[], None]
+    repeats_closure: Callable[[bool], None]
     caught: Callable[[Exception], None]
     was_skipped: Callable[[Any], bool] = lambda result: False
 
@@ -114,9 +117,15 @@ class FollowedStep:
 
     def _reading_after(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         def evaluate(*args: Any, **kwargs: Any) -> Any:
-            loss = closure(*args, **kwargs)
-            self._safely(self._read, Reading.AT_BEGIN)
-            return loss
+            if not self._is_read:
+                loss = closure(*args, **kwargs)
+                self._safely(self._read, Reading.AT_BEGIN)
+                return loss
+            self._safely(self._calls.repeats_closure, True)
+            try:
+                return closure(*args, **kwargs)
+            finally:
+                self._safely(self._calls.repeats_closure, False)
 
         self._waits_for_closure = True
         return functools.update_wrapper(evaluate, closure)

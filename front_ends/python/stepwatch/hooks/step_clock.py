@@ -37,6 +37,8 @@ class StepEvents:
         While it returns True, `end_quiet_step` is called in place of all others.
     end_quiet_step : callable
         Called at the end of a training step.
+    repeats_closure : callable
+        As in `StepCalls`.
     left_out : callable
         Called with the number of an optimizer that training steps do not wait for until it steps again.
     caught : callable
@@ -49,6 +51,7 @@ class StepEvents:
     end_step: Callable[[bool], None]
     is_quiet: Callable[[], bool]
     end_quiet_step: Callable[[], None]
+    repeats_closure: Callable[[bool], None]
     left_out: Callable[[int], None]
     caught: Callable[[Exception], None]
 
@@ -144,6 +147,7 @@ class StepClock:
             abandoned=lambda: self._events.abandoned_update(followed.number),
             is_quiet=self._events.is_quiet,
             after_quiet=after_quiet,
+            repeats_closure=self._events.repeats_closure,
             caught=self._events.caught,
             was_skipped=adapter.was_skipped,
         )

@@ -1,4 +1,4 @@
-#include "front_ends/shared/told_monitors.h"
+#include "front_ends/shared/registered_monitors.h"
 
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ bool MayHandle() noexcept {
   return wanted == nullptr || std::string_view(wanted) != "0";
 }
 
-void ToldMonitors::Add(Monitor* monitor) noexcept {
+void RegisteredMonitors::Add(Monitor* monitor) noexcept {
   for (std::atomic<Monitor*>& each : monitors_) {
     Monitor* free = nullptr;
     if (each.compare_exchange_strong(free, monitor, std::memory_order_seq_cst)) return;
@@ -20,7 +20,7 @@ void ToldMonitors::Add(Monitor* monitor) noexcept {
 }
 
 // A handler on another thread that has found the monitor may use it for some microseconds.
-void ToldMonitors::Remove(Monitor* monitor) noexcept {
+void RegisteredMonitors::Remove(Monitor* monitor) noexcept {
   for (std::atomic<Monitor*>& each : monitors_) {
     Monitor* found = monitor;
     (void)each.compare_exchange_strong(found, nullptr, std::memory_order_seq_cst);

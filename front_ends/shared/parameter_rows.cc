@@ -1,6 +1,4 @@
-#include "front_ends/shared/unreduced_rows.h"
-
-#include <algorithm>
+#include "front_ends/shared/parameter_rows.h"
 
 namespace stepwatch::front_end {
 
@@ -58,6 +56,31 @@ bool UnreducedRows::EndStep(Recorder& recorder, uint32_t step) noexcept {
 void UnreducedRows::Discard(Recorder* recorder) noexcept {
   if (kept_ && recorder != nullptr) recorder->Discard(*kept_);
   kept_.reset();
+}
+
+void ParameterRows::BeginUpdate(uint32_t step) noexcept {
+  if (step_ != step) {
+    step_ = step;
+    begun_ = 0;
+    has_failed_ = false;
+  }
+  current_ = begun_ | (has_failed_ ? kRepeatedUpdate : uint16_t{0});
+  has_failed_ = false;
+  if (begun_ < kUpdatesMax) ++begun_;
+}
+
+bool ParameterRows::BeginGradient(Recorder& recorder, uint32_t step) noexcept {
+  if (!unreduced.wanted()) return false;
+  const bool added = unreduced.EnqueueKept(recorder, step);
+  unreduced.BeginUpdate(step, UpdateOf(step));
+  return added;
+}
+
+void ParameterRows::AbandonUpdate(uint32_t step) noexcept {
+  unreduced.AbandonUpdate(step);
+  if (step_ != step || begun_ == 0) return;
+  --begun_;
+  has_failed_ = true;
 }
 
 }  // namespace stepwatch::front_end

@@ -16,12 +16,12 @@ namespace stepwatch::front_end {
 // False if the user disables all handlers (STEPWATCH_SIGNALS=0).
 bool MayHandle() noexcept;
 
-class ToldMonitors {
+class RegisteredMonitors {
  public:
   // Marks a handler as running for the life of this object.
   class Visit {
    public:
-    explicit Visit(ToldMonitors* monitors) noexcept : list_(monitors) {
+    explicit Visit(RegisteredMonitors* monitors) noexcept : list_(monitors) {
       list_->visits_.fetch_add(1, std::memory_order_seq_cst);
     }
     ~Visit() { list_->visits_.fetch_sub(1, std::memory_order_seq_cst); }
@@ -36,7 +36,7 @@ class ToldMonitors {
     }
 
    private:
-    ToldMonitors* const list_;
+    RegisteredMonitors* const list_;
   };
 
   // Any thread. Monitors beyond kMonitorsMax are not registered.

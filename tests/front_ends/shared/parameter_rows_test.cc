@@ -1,10 +1,9 @@
 // Which backward passes have a row of the un-reduced gradient. The gradient of pass n is n.
-#include "front_ends/shared/unreduced_rows.h"
+#include "front_ends/shared/parameter_rows.h"
 
 #include <cstdint>
 #include <string>
 
-#include "front_ends/shared/update_counter.h"
 #include "tests/front_ends/shared/side.h"
 
 namespace stepwatch::tests {
@@ -14,20 +13,20 @@ class Parameter {
  public:
   explicit Parameter(int announced, bool each = false) {
     context_.grad_acc_steps = announced;
-    rows_.Want(&recorder_, 0, each);
+    rows_.Want(&recorder_, SiteKind::kGradUnreduced, 0, each);
   }
 
-  // Returns the records that come of so many passes.
+  // Returns the records of so many passes.
   std::string Pass(int count = 1) {
     for (int i = 0; i < count; ++i) {
-      const uint32_t pass = rows_.CountPass(context_.step);
-      (void)rows_.See(context_, recorder_, Side::Make(static_cast<float>(pass)), pass);
+      const uint32_t pass = rows_.unreduced.CountPass(context_);
+      (void)rows_.unreduced.Observe(context_, recorder_, Side::Make(static_cast<float>(pass)), pass);
     }
     return recorder_.Take();
   }
   std::string BeginUpdate() {
-    (void)rows_.EnqueueKept(recorder_, context_.step);
-    rows_.BeginUpdate(context_.step, updates_.Begin(context_.step));
+    rows_.BeginUpdate(context_.step);
+    (void)rows_.BeginGradient(recorder_, context_.step);
     return recorder_.Take();
   }
   void EndUpdate() { rows_.EndUpdate(context_.step); }
@@ -36,25 +35,21 @@ class Parameter {
     EndUpdate();
     return text;
   }
-  void AbandonUpdate() {
-    updates_.Abandon(context_.step);
-    rows_.AbandonUpdate(context_.step);
-  }
+  void AbandonUpdate() { rows_.AbandonUpdate(context_.step); }
   std::string EndStep() {
-    (void)rows_.EndStep(recorder_, context_.step);
+    (void)rows_.unreduced.EndStep(recorder_, context_.step);
     ++context_.step;
     return recorder_.Take();
   }
   std::string WantNothing() {
-    rows_.Want(&recorder_, front_end::kNoSite, false);
+    rows_.WantNothing(&recorder_);
     return recorder_.Take();
   }
 
  private:
   TextRecorder recorder_;
   Side::Context context_;
-  front_end::UnreducedRows rows_;
-  front_end::UpdateCounter updates_;
+  front_end::ParameterRows rows_;
 };
 
 }  // namespace
@@ -137,7 +132,8 @@ TEST_CASE("what is kept is discarded when nothing is wanted any more") {
 TEST_CASE("the last of the announced passes is one of each series since the update") {
   front_end::UnreducedRows rows;
   rows.Want(nullptr, 0, false);
-  for (int i = 0; i < 3; ++i) (void)rows.CountPass(0);
+  Side::Context context;
+  for (int i = 0; i < 3; ++i) (void)rows.CountPass(context);
   CHECK(rows.EndsSeries(0, 2, 2));
   CHECK(!rows.EndsSeries(0, 3, 2));
   rows.BeginUpdate(0, 0);
@@ -147,18 +143,22 @@ TEST_CASE("the last of the announced passes is one of each series since the upda
   CHECK(rows.EndsSeries(0, 5, 2));
 }
 
-TEST_CASE("updates of a step are numbered, and one that repeats another says so") {
-  front_end::UpdateCounter updates;
-  CHECK(updates.Current(0) == 0);
-  CHECK(updates.Begin(0) == 0);
-  CHECK(updates.Begin(0) == 1);
-  CHECK(updates.Current(0) == 1);
-  updates.Abandon(0);
-  CHECK(updates.Begin(0) == (1 | kRepeatedUpdate));
-  CHECK(updates.Begin(0) == 2);
-  CHECK(updates.Current(1) == 0);
-  updates.Abandon(1);
-  CHECK(updates.Begin(1) == 0);
+TEST_CASE("updates of a step are numbered, and one that repeats another is marked") {
+  front_end::ParameterRows rows;
+  const auto number_in = [&](uint32_t step) { return rows.At(SiteKind::kParamOrigin, step).call; };
+  const auto begin = [&](uint32_t step) {
+    rows.BeginUpdate(step);
+    return number_in(step);
+  };
+  CHECK(number_in(0) == 0);
+  CHECK(begin(0) == 0);
+  CHECK(begin(0) == 1);
+  rows.AbandonUpdate(0);
+  CHECK(begin(0) == (1 | kRepeatedUpdate));
+  CHECK(begin(0) == 2);
+  CHECK(number_in(1) == 0);
+  rows.AbandonUpdate(1);
+  CHECK(begin(1) == 0);
 }
 
 }  // namespace stepwatch::tests
