@@ -154,7 +154,7 @@ struct JobStatus {
   PlanId written_plan_id = 0;          // the newest plan with written rows; 0: no plan
   std::optional<RankStates> ranks;     // nullopt: another rank's control socket answers for the job
 
-  // Of the config that is armed or in force; empty: no config is.
+  // The hash of the config that is armed or in force; empty: there is no such config.
   std::string running_sha256() const;
   // Why the content of the file is not running; empty: it is, or is about to.
   std::string drift() const;

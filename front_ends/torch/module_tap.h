@@ -21,7 +21,7 @@ namespace detail {
 class ForwardCall;
 }
 
-// Of one module.
+// The tap of one module.
 class ModuleTap {
  public:
   // `root_entries` counts the entries of the root for the whole chunk. `key` names the module in module_struct.json,

@@ -77,7 +77,7 @@ TEST_CASE("the number of a question travels with the newest proposal, and no req
   CHECK(member.delegate.asked.back().second == 2);
 }
 
-TEST_CASE("a rank that does not understand rank 0 says so once, in one sentence") {
+TEST_CASE("a rank that does not understand rank 0 reports it once, in one sentence") {
   const auto store = MakeMemoryStore();
   store->Set("stepwatch/latest", "v3 a0 0 silent 0 and more\nrun", [](const auto&) {});
   std::deque<std::function<void()>> work;

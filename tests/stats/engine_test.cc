@@ -1,4 +1,4 @@
-// What the engine writes into a record.
+// The record that the engine writes.
 
 #include "src/stats/engine.h"
 
@@ -56,7 +56,7 @@ TEST_CASE("values stand in the order of the plan, without shape and dtype") {
   CHECK(record.values[2].f64 == -0.5);
 }
 
-TEST_CASE("the record tells dtype and shape and keeps what it is not asked about") {
+TEST_CASE("the record has dtype and shape, and keeps its other fields") {
   const std::vector<uint16_t> data(6, 0x3f80);
   Record record;
   record.step = 17;

@@ -8,7 +8,7 @@
 namespace stepwatch::status {
 namespace {
 
-TEST_CASE("of a monitor that has done nothing yet the status says so with nulls") {
+TEST_CASE("the status of a fresh monitor has nulls") {
   const Json json = StatusJson({});
   CHECK(json["version"] == 1);
   CHECK(json["state"] == "IDLE");
@@ -20,7 +20,7 @@ TEST_CASE("of a monitor that has done nothing yet the status says so with nulls"
   CHECK(json["ledger"]["dropped"]["ring_full"] == 0);
 }
 
-TEST_CASE("a refusal is told with its place, an armed plan with its step") {
+TEST_CASE("a refusal has its place, an armed plan its step") {
   JobStatus status;
   status.reload.file_sha256 = "abc";
   status.reload.refusal = Status(StatusCode::kInvalid, "is no list", {"ops", 2, 10});
@@ -35,7 +35,7 @@ TEST_CASE("a refusal is told with its place, an armed plan with its step") {
   CHECK(json["drift"] == true);
 }
 
-TEST_CASE("what measuring costs is told by kinds, and the budget with what became of it") {
+TEST_CASE("the cost of measuring is shown by kinds, and the budget with its effect") {
   JobStatus status;
   CHECK(StatusJson(status)["cost"].is_null());
   CHECK(StatusJson(status)["budget"].is_null());

@@ -66,7 +66,7 @@ class PythonGraph {
   void HangOnNode(const Ref& node, front_end::ConsumerHook<PythonGraph> hook) const;
 
  private:
-  // Of a pair (node, output), or empty.
+  // The edge of a pair (node, output), or empty.
   static EdgeView EdgeIn(PyObject* pair);
 
   Context* context_;

@@ -12,15 +12,15 @@ from stepwatch.distributed.communication import watchable_operators
 from stepwatch.frameworks.fsdp1_flat import FlatParts
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, Sharing
 from stepwatch.frameworks.table import reduces_in_backward
-from stepwatch.hooks.added_groups import AddedGroups
-from stepwatch.hooks.followed_step import Reading
 from stepwatch.hooks.hook_set import HookSet
 from stepwatch.hooks.missing_rows import MissingRows
 from stepwatch.hooks.model_changes import ModelChanges, changes_of
 from stepwatch.hooks.model_index import ModelIndex, index_model, optimizer_of_parameters
-from stepwatch.hooks.optimizer_reading import OptimizerReading
 from stepwatch.hooks.scripting import Scripting
-from stepwatch.hooks.step_clock import StepClock, StepEvents
+from stepwatch.optimizers.added_groups import AddedGroups
+from stepwatch.optimizers.followed_step import Reading
+from stepwatch.optimizers.optimizer_reading import OptimizerReading
+from stepwatch.optimizers.step_clock import StepClock, StepEvents
 from stepwatch.reporting.reporter import Reporter
 
 if TYPE_CHECKING:

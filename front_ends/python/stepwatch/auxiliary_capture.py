@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
 from stepwatch.distributed.communication import CommunicationTap
-from stepwatch.hooks.feature_hooks import FeatureHooks
+from stepwatch.features.feature_hooks import FeatureHooks
 from stepwatch.hooks.stack_info import StackBook
-from stepwatch.hooks.update_ratios import UpdateRatios
+from stepwatch.optimizers.update_ratios import UpdateRatios
 
 if TYPE_CHECKING:
     import torch

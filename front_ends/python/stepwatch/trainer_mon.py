@@ -300,7 +300,7 @@ class TrainerMon(KeptInModels):
 
         Empty for embeddings and for modules without such a weight.
         """
-        from stepwatch.hooks.l2_features import weight_name
+        from stepwatch.features.l2_features import weight_name
 
         return weight_name(module)
 

@@ -17,8 +17,8 @@ from stepwatch.attachment import Attachment
 from stepwatch.distributed.job_store import find_job_store
 from stepwatch.distributed.ranks import rank_and_world_size, writes_reduced_gradient
 from stepwatch.frameworks.optimizer_adapter import Sharing
-from stepwatch.hooks.step_clock import BY_HAND
 from stepwatch.kept_in_models import ClosedSession, KeptInModels
+from stepwatch.optimizers.step_clock import BY_HAND
 from stepwatch.reporting.exceptions import ExceptionHooks, report_end
 from stepwatch.reporting.reporter import Reporter
 from stepwatch.reporting.trainer_logs import TrainerLogs

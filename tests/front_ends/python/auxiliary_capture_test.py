@@ -11,7 +11,7 @@ from jobs import mlp, names, rows, sgd_job, stacks, steps_of, train, watched, wr
 
 import torch
 from stepwatch import TrainerMon
-from stepwatch.hooks import l2_features
+from stepwatch.features import l2_features
 
 pytestmark = pytest.mark.usefixtures("output_in_tmp_path")
 

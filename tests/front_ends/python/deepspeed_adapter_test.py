@@ -105,7 +105,7 @@ def test_gradients_and_moments_are_whole_or_this_ranks_part_in_every_step_and_if
 
 
 @pytest.mark.parametrize("kind", ["stage1", "stage2", "stage3", "bf16"])
-def test_gradients_are_whole_where_micro_batches_are_not_told_apart(tmp_path: Path, kind: str) -> None:
+def test_gradients_are_whole_where_micro_batches_are_not_distinguished(tmp_path: Path, kind: str) -> None:
     engine = engine_of(kind)
     with watching(tmp_path, engine, engine, monitor_mbs_grad=False):
         right = train(engine, 2)

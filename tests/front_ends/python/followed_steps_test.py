@@ -26,7 +26,7 @@ from jobs import (
 
 import torch
 from stepwatch.hooks.eager_calls import eager
-from stepwatch.hooks.hooked_step import takes_step_hooks
+from stepwatch.optimizers.hooked_step import takes_step_hooks
 
 
 def test_a_step_that_is_replaced_later_drops_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import torch
-from stepwatch.hooks import update_ratios
+from stepwatch.optimizers import update_ratios
 
 BINS = 30
 IMAGES = {"ur_distribution": True, "format": "tensorboard"}

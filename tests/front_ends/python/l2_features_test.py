@@ -12,7 +12,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 from torch._subclasses import fake_tensor
 
 import torch
-from stepwatch.hooks import l2_features
+from stepwatch.features import l2_features
 
 NAN, INF = math.nan, math.inf
 

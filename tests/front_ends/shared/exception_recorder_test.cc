@@ -31,7 +31,7 @@ class NoSpaceLeft : public std::runtime_error {
 }
 
 const ControlSockets* sockets_of_child = nullptr;
-std::string told_in_child;
+std::string reported_in_child;
 
 // The terminate handler before the recorder's: keeps the beats that the control socket returns at that moment.
 [[noreturn]] void KeepBeats(const std::string& path) {
@@ -68,7 +68,7 @@ Json EventsAtEnd(const std::function<void()>& work) {
   return json::Parse(testing::Contents(path)).value();
 }
 
-TEST_CASE("an exception that nobody catches is told with its type, text and stack, and the handler before runs") {
+TEST_CASE("an uncaught exception is reported with its type, text and stack, and the handler before runs") {
   const Json events = EventsAtEnd(&SaveCheckpoint);
   REQUIRE(events.size() == 2);
   CHECK(events[0]["kind"] == "exception");
@@ -89,7 +89,7 @@ TEST_CASE("the same fault has the same fingerprint in each process, another one 
   CHECK(fingerprint([] { throw std::runtime_error("cannot write shard 3"); }) != one);
 }
 
-TEST_CASE("a thrown number, and terminate without an exception, are told as well") {
+TEST_CASE("a thrown number, and terminate without an exception, are reported as well") {
   const Json number = EventsAtEnd([] { throw 5; });
   CHECK(number[0]["type"] == "int");
   CHECK(number[0]["message"] == "(the exception has no text)");

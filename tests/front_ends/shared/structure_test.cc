@@ -1,4 +1,4 @@
-// What front ends share: micro-batches and the structure of a model, with the text that is made of it.
+// Parts shared by front ends: micro-batches, and the structure of a model with its text.
 #include "front_ends/shared/structure.h"
 
 #include "front_ends/shared/micro_batches.h"

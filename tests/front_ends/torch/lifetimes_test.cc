@@ -296,7 +296,7 @@ TEST_CASE("a model that has grown is attached again and the window goes on") {
   CHECK(harness.LedgersBalance());
 }
 
-TEST_CASE("several chunks are told apart by their number") {
+TEST_CASE("several chunks are distinguished by their number") {
   Harness harness(kAllButMoments);
   TorchMonitor monitor(harness.options);
   TwoLayers first, second;

@@ -177,7 +177,7 @@ TEST_CASE("the statistics of a bf16 training run are those that torch computes o
   CheckTrainingRun(torch::kBFloat16);
 }
 
-TEST_CASE("calls are told apart by the root's entries if the root is watched, and otherwise by module") {
+TEST_CASE("calls are distinguished by the root's entries if the root is watched, and otherwise by module") {
   auto build = [](NetImpl& net) {
     auto twice = net.Add("twice", nn::Linear(4, 4));
     auto once = net.Add("once", nn::Linear(4, 4));

@@ -1,4 +1,5 @@
-"""Hooks on modules and parameters, wrappers around optimizers, and the computations in them.
+"""Hooks on modules and parameters, and what they need to know of the model.
 
-This package does not depend on the communication of ranks; `stepwatch.attachment` combines its parts for one monitor.
+This package does not depend on the communication of ranks; `stepwatch.attachment` combines hooks, optimizers and
+features for one monitor.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from stepwatch.hooks.device_numbers import numbers_of
+from stepwatch.devices.device_numbers import numbers_of
 from stepwatch.hooks.own_hook import OwnHook
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class _FeatureHook(OwnHook):
 
 
 def _computations(batch_first: bool) -> dict[str, Callable[..., Any]]:
-    from stepwatch.hooks import l2_features
+    from stepwatch.features import l2_features
 
     def of_weight(feature: Callable[[Any], Any]) -> Callable[..., Any]:
         def compute(module: Any, args: Any, output: Any, is_first: bool) -> Any:

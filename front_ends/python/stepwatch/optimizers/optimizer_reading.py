@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
-from stepwatch.hooks.followed_step import Reading
+from stepwatch.optimizers.followed_step import Reading
 
 if TYPE_CHECKING:
     from stepwatch import _core

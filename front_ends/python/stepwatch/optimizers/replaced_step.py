@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 from stepwatch.hooks.eager_calls import eager
-from stepwatch.hooks.followed_step import FollowedStep, StepCalls
+from stepwatch.optimizers.followed_step import FollowedStep, StepCalls
 
 
 class ReplacedStep(FollowedStep):

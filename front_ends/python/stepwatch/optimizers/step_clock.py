@@ -11,10 +11,10 @@ from typing import Any
 from stepwatch._core import IterationRule
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
 from stepwatch.frameworks.table import adapter_of
-from stepwatch.hooks.followed_step import FollowedStep, Reading, StepCalls
-from stepwatch.hooks.grad_scaler import ScalerSteps
-from stepwatch.hooks.hooked_step import HookedStep, StepsInside, takes_step_hooks
-from stepwatch.hooks.replaced_step import ReplacedStep
+from stepwatch.optimizers.followed_step import FollowedStep, Reading, StepCalls
+from stepwatch.optimizers.grad_scaler import ScalerSteps
+from stepwatch.optimizers.hooked_step import HookedStep, StepsInside, takes_step_hooks
+from stepwatch.optimizers.replaced_step import ReplacedStep
 
 BY_HAND = "end_step"  # stands for an optimizer
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from stepwatch.hooks.device_numbers import numbers_of
+from stepwatch.devices.device_numbers import numbers_of
 
 if TYPE_CHECKING:
     import torch

@@ -1,0 +1,1 @@
+"""L2 features of the modules that a plan names: their hooks and their computation."""
