@@ -83,7 +83,7 @@ struct HalfOnCuda : torch::nn::Module {
   torch::Tensor here, there;
 };
 
-TEST_CASE("parameters on a device without an engine: an event at attach has the reason, their rows are counted as dropped") {
+TEST_CASE("parameters on a device without an engine: an event at attach names the reason, rows count as dropped") {
   if (!PretendCuda()) return;
   Harness harness(R"({"param_distribution": true, "ops": ["norm"], "collect_times": 2})");
   std::vector<float> values = {1, 2, 3};
