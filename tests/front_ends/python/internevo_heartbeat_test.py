@@ -180,6 +180,7 @@ def test_an_address_without_a_stepwatchd_is_only_logged(
     uniscale_monitoring.send_meta(3)  # type: ignore[arg-type]
     light_monitor.flush(30)
     assert "light monitor" in caplog.text
+    assert not address.startswith("/") or "cannot stat /no/such.sock" in caplog.text
 
 
 def token_file(tmp_path: Path, mode: int = 0o600) -> str:

@@ -101,7 +101,10 @@ class _Client:
                 self.sender.pause(random.uniform(0.5, 1.0) * 2 ** (attempt - 1))
             try:
                 status, answer = self._post_once(line.encode() + b"\n")
-            except (OSError, http.client.HTTPException, control_socket.JobUnreachableError) as error:
+            except control_socket.JobUnreachableError as error:
+                self._complain(str(error))
+                continue
+            except (OSError, http.client.HTTPException) as error:
                 self._complain(f"it has not answered ({type(error).__name__})")
                 continue
             except PrivateFileError as error:
