@@ -46,6 +46,7 @@ FILES = [
     "stepwatch/_core.pyi",
     "stepwatch/hooks/__init__.py",
     "stepwatch/py.typed",
+    "uniscale_monitoring/__init__.py",
     "stepwatch-0.1.0.data/scripts/stepwatch",
     "stepwatch-0.1.0.dist-info/METADATA",
     "stepwatch-0.1.0.dist-info/licenses/THIRD_PARTY_NOTICES",

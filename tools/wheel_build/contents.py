@@ -17,6 +17,7 @@ NAME = re.compile(rf"stepwatch-(?P<version>[\w.]+)-(?P<python>cp\d+)-(?P<abi>cp\
 # glibc's own files, and the loader.
 GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
 SUFFIXES = {".py", ".pyi", ".typed"}
+PACKAGES = ("stepwatch/", "uniscale_monitoring/")
 
 
 def complaints_of_elf(elf: ElfFile, *, is_module: bool) -> list[str]:
@@ -59,10 +60,11 @@ def complaints_of_names(wheel: str, names: list[str]) -> list[str]:
     wanted = {f"stepwatch/_core{module_suffix(python, abi)}", f"{base}.data/scripts/stepwatch"}
     notices = {f"{base}.dist-info/licenses/THIRD_PARTY_NOTICES"}
     expected = wanted | notices | {"stepwatch/__init__.py", "stepwatch/_core.pyi", "stepwatch/py.typed"}
+    expected.add("uniscale_monitoring/__init__.py")
     complaints += [f"{name} is missing" for name in sorted(expected - set(names))]
     for name in names:
         is_known = name in wanted or name.startswith(f"{base}.dist-info/")
-        if not is_known and not (name.startswith("stepwatch/") and Path(name).suffix in SUFFIXES):
+        if not is_known and not (name.startswith(PACKAGES) and Path(name).suffix in SUFFIXES):
             complaints.append(f"{name} does not belong into it")
     return complaints
 

@@ -1,3 +1,5 @@
+"""Fixtures of several files."""
+
 from __future__ import annotations
 
 import tempfile
@@ -5,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from internevo_world import bot, context, fresh
+
+__all__ = ["bot", "context", "fresh", "output_in_tmp_path", "runtime"]
 
 
 @pytest.fixture
