@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import socket
-import tempfile
 import textwrap
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +21,7 @@ import uniscale_monitoring
 from stepwatch.compat import light_monitor
 from stepwatch.compat.internevo import configure, initialize_light_monitor, phase, send_heartbeat
 from stepwatch.compat.internevo import monitor_manager as mm
-from stepwatchd_process import DAEMON, Stepwatchd
-
-needs_stepwatchd = pytest.mark.skipif(not DAEMON.exists(), reason=f"{DAEMON} is not built")
-
-
-@pytest.fixture
-def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Return a directory for sockets that no other test uses; the path of a socket has at most 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="sw") as directory:
-        monkeypatch.setenv("STEPWATCH_RUNTIME_DIR", directory)
-        yield Path(directory)
-
-
-def settings(tmp_path: Path, **values: Any) -> Path:
-    path = tmp_path / "stepwatchd.json"
-    path.write_text(json.dumps(values))
-    return path
+from stepwatchd_process import NO_JOBS, Stepwatchd
 
 
 def heartbeat(step: int, loss: float) -> None:
@@ -59,14 +40,13 @@ def run_of(daemon: Stepwatchd, name: str, step: int) -> dict[str, Any]:
     return run
 
 
-@needs_stepwatchd
 def test_heartbeats_make_a_run_with_steps_and_losses(
     tmp_path: Path, runtime: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     monkeypatch.setenv("WORLD_SIZE", "8")
     install_context(monkeypatch, Context()).rank = 6
-    with Stepwatchd(tmp_path, settings(tmp_path, discovery={"enabled": False})) as daemon:
+    with Stepwatchd(tmp_path, NO_JOBS) as daemon:
         initialize_light_monitor(str(daemon.socket))
         for step in range(0, 250, 50):
             heartbeat(step, 3.0 - step / 100)
@@ -83,7 +63,6 @@ def test_heartbeats_make_a_run_with_steps_and_losses(
         assert daemon.get("/v1/incidents?state=all")["incidents"] == []
 
 
-@needs_stepwatchd
 def test_a_nan_and_an_exception_open_incidents_over_tcp_with_a_token(
     tmp_path: Path, runtime: Path, fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +76,7 @@ def test_a_nan_and_an_exception_open_incidents_over_tcp_with_a_token(
         address = f"127.0.0.1:{free.getsockname()[1]}"
     listen = {"tcp": address, "token_file": str(token)}
     configure(light_monitor_token_file=str(token))
-    with Stepwatchd(tmp_path, settings(tmp_path, discovery={"enabled": False}, listen=listen)) as daemon:
+    with Stepwatchd(tmp_path, {**NO_JOBS, "listen": listen}) as daemon:
         initialize_light_monitor(f"http://{address}")
         for step in range(30):
             heartbeat(step, 2.0)
@@ -181,7 +160,6 @@ PROGRAM = """
 """
 
 
-@needs_stepwatchd
 def test_a_failed_training_with_a_monitor_is_one_run_with_one_exception(
     tmp_path: Path, runtime: Path, bot: Bot
 ) -> None:
