@@ -9,6 +9,7 @@
 #include "controller/api/monitor_impl.h"
 #include "controller/api/preview.h"
 #include "controller/control_socket/pulse_grant.h"
+#include "controller/control_socket/ranks.h"
 #include "src/base/file.h"
 #include "src/base/process_identity.h"
 

@@ -16,6 +16,8 @@
 namespace stepwatch::control_socket {
 namespace {
 
+using status::ChangeReport;
+using status::ConfigChange;
 using status::JobStatus;
 
 JobStatus StatusOf(int rank, int world) {

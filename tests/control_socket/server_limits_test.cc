@@ -9,6 +9,8 @@
 namespace stepwatch::control_socket {
 namespace {
 
+using status::ChangeReport;
+using status::ConfigChange;
 using testing::LowDescriptorLimit;
 
 TEST_CASE("a client that connects and sends nothing is disconnected, and the others are answered") {
