@@ -4,14 +4,17 @@
 
 #include "controller/agree/messages.h"
 #include "tests/catch.h"
+#include "tests/recorded_message.h"
 #include "tests/temporary_directory.h"
 
 namespace stepwatch::agree {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::CheckRecorded;
+using testing::RecordedMessage;
 
-const std::string kRecorded = STEPWATCH_SOURCE_DIR "/tests/agree/recorded/";
+const std::string kRecorded = STEPWATCH_SOURCE_DIR "/tests/agree/recorded";
 
 std::string FirstWord(const std::string& text) {
   return text.substr(0, text.find(' '));
@@ -22,30 +25,17 @@ std::string AgreementVersion() {
   return FirstWord(Encode(Latest{"0a", 1, "run"}));
 }
 
-std::string Recorded(const std::string& version, const std::string& name) {
-  INFO("of a new version the messages are recorded in " << kRecorded + version);
-  REQUIRE(fs::exists(kRecorded + version + "/" + name));
-  return testing::Contents(kRecorded + version + "/" + name);
-}
-
-// Both ways: what was recorded is read as this message, and this message is written as it was.
-template <class Message, class Read>
-void Holds(const std::string& version, const std::string& name, const Message& message, Read read) {
-  INFO(version << "/" << name);
-  const std::string recorded = Recorded(version, name);
-  CHECK(Encode(message) == recorded);
-  const std::optional<Message> found = read(recorded);
-  REQUIRE(found);
-  CHECK(Encode(*found) == recorded);
-}
-
 TEST_CASE("proposals and decisions are what they were in every build of this version") {
   const std::string version = AgreementVersion();
-  const auto latest = [&](const char* name, const Latest& message) { Holds(version, name, message, LatestFrom); };
+  const auto latest = [&](const char* name, const Latest& message) {
+    CheckRecorded(kRecorded, version, name, message, LatestFrom);
+  };
   latest("latest_first", {"0a1b2c3d", 0, "run-of-monday", false, 0});
   latest("latest_rings", {"0a1b2c3d", 5, "run-of-monday", true, 9});
 
-  const auto proposal = [&](const char* name, const Proposal& message) { Holds(version, name, message, ProposalFrom); };
+  const auto proposal = [&](const char* name, const Proposal& message) {
+    CheckRecorded(kRecorded, version, name, message, ProposalFrom);
+  };
   proposal("proposal_strict", {1,
                                40,
                                {Mode::kStrict, 1, "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -58,7 +48,9 @@ TEST_CASE("proposals and decisions are what they were in every build of this ver
   proposal("proposal_sampling",
            {13, 42, {Mode::kStrict, 7, "abc", "2 lower 20 actv 3 1.5 grad_reduced\n", Deed::kSampling}, {"0a1b2c3d"}});
 
-  const auto decision = [&](const char* name, const Decision& message) { Holds(version, name, message, DecisionFrom); };
+  const auto decision = [&](const char* name, const Decision& message) {
+    CheckRecorded(kRecorded, version, name, message, DecisionFrom);
+  };
   decision("decision_commit", {true, Cause::kNone, 0, 0, "", 0});
   decision("decision_late", {false, Cause::kLate, 3, 0, "rank 1 had not voted", 41});
   decision("decision_silent", {false, Cause::kSilent, 0, 0, "ranks 1 and 2 did not vote within 30 s", 0});
@@ -69,7 +61,7 @@ TEST_CASE("proposals and decisions are what they were in every build of this ver
 }
 
 TEST_CASE("votes are what they were in every build of this version") {
-  const std::string recorded = Recorded(AgreementVersion(), "votes");
+  const std::string recorded = RecordedMessage(kRecorded, AgreementVersion(), "votes");
   CHECK(recorded == WordLine(0, "0a1b2c3d") + WordLine(1, "ff00aa11") + WordLine(1, "ff00aa12"));
   CHECK(WordsFrom(recorded) == std::map<int, std::string>{{0, "0a1b2c3d"}, {1, "ff00aa12"}});
 }

@@ -27,7 +27,9 @@ class PythonGraph {
     Ref node;
     Ref output;
 
-    operator EdgeView() const { return {node.ptr(), output.ptr()}; }  // NOLINT(google-explicit-constructor)
+    operator EdgeView() const {
+      return {node.ptr(), output.ptr()};
+    }  // NOLINT(google-explicit-constructor): a view of it
   };
   struct Layout {
     Ref sizes, strides;
