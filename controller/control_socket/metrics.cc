@@ -1,9 +1,5 @@
 #include "controller/control_socket/metrics.h"
 
-#include <boost/beast/core/string.hpp>
-#include <cstdlib>
-
-#include "src/base/text.h"
 #include "stepwatch/version.h"
 
 namespace stepwatch::control_socket {
@@ -14,34 +10,8 @@ using status::kRunStateCount;
 using status::MeasuringCost;
 using Page = http::MetricsPage;
 
-constexpr std::string_view kOpenMetricsType = "application/openmetrics-text";
-constexpr std::string_view kTextType = "text/plain";
-
 std::string Label(const std::string& text) {
   return Page::Escaped(text);
-}
-
-std::string_view Trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
-
-// The preference of a header Accept for a type, from 0 to 1; 0 if it does not list the type.
-double LikingOf(std::string_view accept, std::string_view type) {
-  while (!accept.empty()) {
-    std::string_view range = accept.substr(0, accept.find(','));
-    accept.remove_prefix(std::min(accept.size(), range.size() + 1));
-    const std::string_view name = Trimmed(range.substr(0, range.find(';')));
-    if (!boost::beast::iequals({name.data(), name.size()}, {type.data(), type.size()})) continue;
-    double liking = 1;
-    while (range.find(';') != std::string_view::npos) {
-      range.remove_prefix(range.find(';') + 1);
-      const std::string parameter(Trimmed(range.substr(0, range.find(';'))));
-      if (parameter.starts_with("q=")) liking = std::strtod(parameter.c_str() + 2, nullptr);
-    }
-    return liking;
-  }
-  return 0;
 }
 
 void AddState(Page* page, const JobStatus& status) {
@@ -189,17 +159,6 @@ void AddLimits(Page* page, const JobStatus& status) {
 }
 
 }  // namespace
-
-http::MetricsFormat WantedFormat(std::string_view accept_untrusted) {
-  const double liking = LikingOf(accept_untrusted, kOpenMetricsType);
-  return liking > 0 && liking >= LikingOf(accept_untrusted, kTextType) ? http::MetricsFormat::kOpenMetrics
-                                                                       : http::MetricsFormat::kPrometheus;
-}
-
-const char* ContentTypeOf(http::MetricsFormat format) {
-  return format == http::MetricsFormat::kOpenMetrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                                                     : "text/plain; version=0.0.4; charset=utf-8";
-}
 
 std::string MetricsText(const JobStatus& status, http::MetricsFormat format, const SiteValues& sites) {
   Page page(format);

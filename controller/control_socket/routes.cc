@@ -114,9 +114,9 @@ http::Answer GetBeats(const Request& request, Job& job) {
 }
 
 http::Answer GetMetrics(const Request& request, Job& job) {
-  const http::MetricsFormat format = WantedFormat(request.accept);
+  const http::MetricsFormat format = http::WantedFormat(request.accept);
   http::Answer answer;
-  answer.content_type = ContentTypeOf(format);
+  answer.content_type = http::ContentTypeOf(format);
   answer.body = MetricsText(job.GetStatus(), format, ReadSites(job));
   return answer;
 }

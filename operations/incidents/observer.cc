@@ -293,7 +293,10 @@ void Observer::Learn(const Line& line) {
 
 void Observer::EndLearning() {
   std::vector<Incident> changes;
-  for (auto& [id, watched] : impl_->runs) impl_->Tick(watched.get(), &changes);
+  for (auto& [id, watched] : impl_->runs) {
+    impl_->Tick(watched.get(), &changes);
+    watched->run.ResetCounters();
+  }
 }
 
 std::vector<Incident> Observer::AdvanceTo(double t) {
@@ -319,6 +322,18 @@ std::vector<RunSnapshot> Observer::Runs() const {
   std::vector<RunSnapshot> runs;
   const double now = impl_->clock.now();
   for (const auto* watched : ordered) runs.push_back(watched->run.Snapshot(now, t() - now, /*with_ranks=*/false));
+  return runs;
+}
+
+std::vector<RunSnapshot> Observer::RunsOfLate(double ended_seconds_max, double silent_seconds_max) const {
+  std::vector<RunSnapshot> runs;
+  const double now = impl_->clock.now();
+  for (const auto& [id, watched] : impl_->runs) {
+    const RunState& run = watched->run;
+    if (run.ended() && now - run.ended_at() > ended_seconds_max) continue;
+    if (now - run.reported_at() > (run.AreAllGone() ? ended_seconds_max : silent_seconds_max)) continue;
+    runs.push_back(run.Snapshot(now, t() - now, /*with_ranks=*/true));
+  }
   return runs;
 }
 

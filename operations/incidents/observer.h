@@ -54,7 +54,7 @@ class Observer {
   // Like Observe, for past lines: only the run of the line is checked, at this time, so that the cost of thousands of
   // runs over months is that of their lines.
   void Learn(const Line& line);
-  // Checks every run once, at the time of the last line.
+  // Checks every run once, at the time of the last line. Counters of the runs begin at 0: see RunTotals.
   void EndLearning();
   // Advances time to `t` without a line. Call it about once a second; an earlier time has no effect.
   std::vector<Incident> AdvanceTo(double t);
@@ -65,6 +65,8 @@ class Observer {
 
   // Without their ranks, in the order in which they were first seen.
   std::vector<RunSnapshot> Runs() const;
+  // With their ranks and numbers: runs that ended, or of which the last line came, at most this long ago.
+  std::vector<RunSnapshot> RunsOfLate(double ended_seconds_max, double silent_seconds_max) const;
   std::optional<RunSnapshot> Run(std::string_view id) const;
   // Names of the numbers that are kept by step: loss, grad_norm, lr, step_seconds, tokens and other reported ones.
   std::vector<std::string> SeriesNames(std::string_view run) const;

@@ -24,7 +24,7 @@ constexpr double kStandstillFactor = 3;
 constexpr std::array<RunPhase, 4> kByPatience = {RunPhase::kPaused, RunPhase::kCheckpoint, RunPhase::kEval,
                                                  RunPhase::kInit};
 
-RankSnapshot SnapshotOf(const RankState& rank, double now) {
+RankSnapshot SnapshotOf(const RankState& rank, WorkValues work, double now) {
   RankSnapshot shown;
   shown.rank = rank.rank;
   shown.phase = rank.phase;
@@ -36,6 +36,7 @@ RankSnapshot SnapshotOf(const RankState& rank, double now) {
   shown.process_state = rank.process_state;
   if (rank.waits) shown.waits_in = rank.waits_in.empty() ? "unknown" : rank.waits_in;
   if (rank.step_seconds.is_known) shown.step_seconds = rank.step_seconds.value;
+  shown.work = std::move(work);
   return shown;
 }
 
@@ -94,6 +95,12 @@ bool RunState::AreAllGone() const {
          std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.second.gone; });
 }
 
+double RunState::gone_at() const {
+  double last = 0;
+  for (const auto& [number, rank] : ranks_) last = std::max(last, rank.gone_at);
+  return last;
+}
+
 RunPhase RunState::phase() const {
   for (const RunPhase phase : kByPatience) {
     const int64_t count = phase_counts_[static_cast<size_t>(phase)];
@@ -132,6 +139,7 @@ std::optional<BeatFacts> RunState::TakeBeat(const Line& line, double now, double
                              : pace_.beat_seconds + kBeatSmoothing * (rank->beat_seconds - pace_.beat_seconds);
   // A beat may have been on its way when the process ended.
   if (facts.advanced > 0 && rank->gone && !ended_ && now - rank->gone_at > kGoneSecondsMin) rank->gone = false;
+  totals_.TakeBeat(beat, facts);
   Progress(facts);
   Keep(beat, facts, wall);
   return facts;
@@ -172,6 +180,8 @@ void RunState::Progress(const BeatFacts& facts) {
       pace_.first_seconds = std::max(pace_.first_seconds, seconds);
     }
   }
+  if (step_ && phase() == RunPhase::kTrain)
+    totals_.TakeAdvance({*step_, facts.step, facts.now - progress_at_, pace_.StepSeconds(), is_training});
   step_ = facts.step;
   step_at_ = progress_at_ = facts.now;
   if (phase_counts_[static_cast<size_t>(RunPhase::kPaused)] == 0) has_pause_expired_ = false;
@@ -180,7 +190,7 @@ void RunState::Progress(const BeatFacts& facts) {
 void RunState::NoteLine(double now, double wall) {
   reported_at_ = now;
   reported_wall_ = wall;
-  if (!is_heard_) began_at_ = progress_at_ = now;
+  if (!is_heard_) first_at_ = began_at_ = progress_at_ = now;
   is_heard_ = true;
 }
 
@@ -195,6 +205,7 @@ void RunState::Restart(double now) {
   pace_ = std::move(pace);
   has_pause_expired_ = false;
   ranks_.clear();
+  totals_.Restart();
   phase_counts_ = {};
   ++restarts_;
 }
@@ -258,6 +269,7 @@ void RunState::TakeEvent(const Line& line, double now, double wall) {
     has_pause_expired_ = false;
   } else if (const auto* checkpoint = std::get_if<CheckpointEvent>(&event)) {
     checkpoint_step_ = checkpoint->step ? checkpoint->step : step_;
+    checkpoint_at_ = now;
   } else if (std::holds_alternative<ProcessGoneEvent>(event)) {
     // A run that is known from a store may have no beat any more.
     const bool has_room = static_cast<int64_t>(ranks_.size()) < std::clamp<int64_t>(world(), 1, kRanksReported);
@@ -317,18 +329,23 @@ RunSnapshot RunState::Snapshot(double now, double wall_minus_virtual, bool with_
   const bool is_lost = !ended_ && AreAllGone();
   shown.ended = ended_ || is_lost;
   shown.end_reason = is_lost ? EndReason::kLost : end_reason_;
+  if (shown.ended) shown.ended_t = (ended_ ? ended_at_ : gone_at()) + wall_minus_virtual;
   shown.paused = !shown.ended && is_paused(now);
   shown.phase = phase();
   shown.step = step_;
+  if (step_) shown.step_t = step_at_ + wall_minus_virtual;
   shown.checkpoint_step = checkpoint_step_;
+  if (checkpoint_at_) shown.checkpoint_t = *checkpoint_at_ + wall_minus_virtual;
   shown.started_t = started_wall_;
   shown.heard_t = std::min(reported_wall_, now + wall_minus_virtual);
   shown.restarts = restarts_;
   shown.step_seconds = pace_.StepSeconds();
   for (const auto& [name, series] : series_)
     if (!series.points().empty()) shown.latest.emplace_back(name, series.points().back().last);
-  if (with_ranks)
-    for (const auto& [number, rank] : ranks_) shown.ranks.push_back(SnapshotOf(rank, now));
+  if (!with_ranks) return shown;
+  for (const auto& [number, rank] : ranks_) shown.ranks.push_back(SnapshotOf(rank, totals_.Of(number), now));
+  const double last = shown.ended ? shown.ended_t - wall_minus_virtual : now;
+  shown.numbers = totals_.Numbers(now, is_heard_ ? last - first_at_ : 0, shown.step_seconds);
   return shown;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "operations/runs/rank_state.h"
+#include "operations/runs/run_totals.h"
 #include "operations/runs/sample_window.h"
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
@@ -57,6 +58,7 @@ class RunState {
   void HalveSeries();
   // Its numbers by step are no longer needed.
   void ForgetSeries();
+  void ResetCounters() { totals_.ResetCounters(); }
   // Checks whether a pause is over.
   void Advance(double now);
 
@@ -92,6 +94,8 @@ class RunState {
 
  private:
   RankState* RankOf(int64_t rank, double now, size_t ranks_max);
+  // The time at which the last process was gone.
+  double gone_at() const;
   void NoteLine(double now, double wall);
   void Restart(double now);
   void CountPhase(RunPhase before, RunPhase after, double now);
@@ -110,6 +114,7 @@ class RunState {
   bool has_pause_expired_ = false;
   std::optional<int64_t> step_;
   std::optional<int64_t> checkpoint_step_;
+  std::optional<double> checkpoint_at_;
   double step_at_ = 0;
   size_t ranks_at_step_ = 0;
   double last_at_step_ = 0;  // when the last of them reported it
@@ -125,6 +130,8 @@ class RunState {
   std::array<double, 5> longest_{};
   std::array<int64_t, 5> times_{};
   Pace pace_;
+  RunTotals totals_;
+  double first_at_ = 0;  // the first line
   int64_t restarts_ = 0;
   std::map<std::string, Series, std::less<>> series_;
   std::map<std::string, int64_t, std::less<>> series_rank_;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "operations/runs/run_totals.h"
 #include "operations/vocabulary/names.h"
 
 namespace stepwatch::operations {
@@ -22,6 +23,7 @@ struct RankSnapshot {
   char process_state = 0;  // 0: not reported
   std::string waits_in;    // a collective; empty: in none
   std::optional<double> step_seconds;
+  WorkValues work;
 };
 
 struct RunSnapshot {
@@ -30,16 +32,20 @@ struct RunSnapshot {
   std::vector<std::string> hosts;
   bool ended = false;
   EndReason end_reason = EndReason::kOk;
+  double ended_t = 0;
   bool paused = false;  // by a pause event or by all of its ranks
   RunPhase phase = RunPhase::kInit;
   std::optional<int64_t> step;             // the largest finished one
+  std::optional<double> step_t;            // the end of the last step
   std::optional<int64_t> checkpoint_step;  // the last complete one
-  double started_t = 0;                    // the first line
-  double heard_t = 0;                      // the last one
+  std::optional<double> checkpoint_t;
+  double started_t = 0;  // the first line
+  double heard_t = 0;    // the last one
   int64_t restarts = 0;
   double step_seconds = 0;                             // learnt, of the wall clock; 0: not yet
   std::vector<std::pair<std::string, double>> latest;  // loss, grad_norm, lr, … from the last beats
   std::vector<RankSnapshot> ranks;                     // ascending
+  RunNumbers numbers;                                  // with ranks only
 };
 
 }  // namespace stepwatch::operations

@@ -6,13 +6,11 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <type_traits>
+
+#include "src/http/metrics_format.h"
 
 namespace stepwatch::http {
-
-enum class MetricsFormat : uint8_t {
-  kPrometheus,   // text format 0.0.4
-  kOpenMetrics,  // 1.0
-};
 
 class MetricsPage {
  public:

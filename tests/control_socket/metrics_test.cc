@@ -90,18 +90,6 @@ TEST_CASE("ranks are counted by state where the job is answered for, and nowhere
   CHECK(Has(text, "stepwatch_ranks_asked_timestamp_seconds 1500000000\n"));
 }
 
-TEST_CASE("OpenMetrics is chosen where the client accepts it, and does not prefer the other format") {
-  const auto wanted = [](const char* accept) { return WantedFormat(accept) == http::MetricsFormat::kOpenMetrics; };
-  CHECK(wanted("application/openmetrics-text"));
-  CHECK(wanted("application/openmetrics-text; version=1.0.0; charset=utf-8"));
-  CHECK(wanted("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"));
-  CHECK(wanted("text/html, Application/OpenMetrics-Text ;q=0.1"));
-  for (const char* accept :
-       {"", "*/*", "text/plain", "application/openmetrics-text;q=0", "application/json",
-        "application/openmetrics-text;q=0.2,text/plain;q=0.5", ",,;;q=,", "application/openmetrics-textual"})
-    CHECK_FALSE(wanted(accept));
-}
-
 TEST_CASE("in OpenMetrics a counter is called without its end, seconds have their unit, and the page has an end") {
   const std::string text = MetricsText(JobStatus(), http::MetricsFormat::kOpenMetrics);
   for (const char* line : {"# TYPE stepwatch_looks counter\n", "\nstepwatch_events_total 0\n",
