@@ -17,7 +17,7 @@ namespace {
 using nvml::Return;
 
 constexpr unsigned kGpusMax = 64, kSlicesMax = 32, kProcessesMax = 1024;
-constexpr int kAwaitedMax = 5;
+constexpr double kAwaitedSeconds = 20;
 constexpr double kCelsiusMax = 200, kWattsMax = 100'000, kJoulesMax = 1e15, kBytesMax = 1e15, kCountMax = 1e15;
 
 bool IsUnsupported(Return status) {
@@ -165,9 +165,12 @@ GpuSample GpuReader::Read(double now) {
 
 Status GpuReader::Open(double now) {
   // The library begins anew only after its last owner has shut it down. An owner that hangs is not waited for.
-  if (!closed_.expired() && ++awaited_ <= kAwaitedMax)
-    return Status(StatusCode::kUnavailable, "NVML is still in use by another thread");
-  awaited_ = 0;
+  if (!closed_.expired()) {
+    if (!awaited_since_) awaited_since_ = now;
+    if (now - *awaited_since_ < kAwaitedSeconds)
+      return Status(StatusCode::kUnavailable, "NVML is still in use by another thread");
+  }
+  awaited_since_.reset();
   Result<std::shared_ptr<Nvml>> opened = Nvml::Open(library_);
   if (!opened.ok()) return opened.status();
   const auto session = std::make_shared<GpuSession>();

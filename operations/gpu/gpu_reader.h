@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,7 +71,7 @@ class GpuReader {
   const std::string library_;
   std::shared_ptr<const GpuSession> session_;
   std::weak_ptr<const GpuSession> closed_;  // the session before
-  int awaited_ = 0;                         // calls that have waited for its other owners
+  std::optional<double> awaited_since_;     // its other owners
   double opened_at_ = 0;
   std::vector<GpuReading> last_;              // GPUs of the last sample
   std::map<std::string, Vanished> vanished_;  // by UUID
