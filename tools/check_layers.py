@@ -89,6 +89,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
     "operations/delivery": (6, ("operations/vocabulary", "operations/store", "operations/runs")),
     "operations/witness": (6, ("operations/vocabulary",)),
+    "operations/gpu": (6, ("operations/vocabulary", "operations/witness")),
     "operations/discovery": (
         6,
         ("operations/vocabulary", "operations/trace", "operations/witness"),
@@ -100,6 +101,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/intake",
             "operations/witness",
             "operations/discovery",
+            "operations/gpu",
             "operations/vocabulary",
             "operations/trace",
             "operations/runs",

@@ -157,6 +157,7 @@ Status Daemon::Start() {
   if (Status status = OpenUpstream(); !status.ok()) return status;
   if (Status status = intake_.Open(); !status.ok()) return status;
   if (options_.settings.discovery.enabled) StartDiscovery();
+  StartGpus();
   due_ = started_;
   AwaitTick();
   return Status();
@@ -195,6 +196,18 @@ void Daemon::StartDiscovery() {
   discovery_ = std::make_unique<Discovery>(loop_, std::move(options), take, std::move(dependencies));
   discovery_->Remember(state_->Processes());
   discovery_->Start();
+}
+
+void Daemon::StartGpus() {
+  gpus_.reset();
+  if (options_.settings.gpu.source != "nvml") return;
+  GpuWatch::Options options;
+  options.wall = [look = options_.look_at_clocks] { return look().wall; };
+  options.processes = [this] { return discovery_ ? discovery_->Processes() : std::vector<KnownProcess>(); };
+  options.report = [this](Line line) { TakeLine(std::move(line)); };
+  options.on_note = [this](const std::string& note) { log_.Write(LogLevel::kInfo, note); };
+  gpus_ = std::make_unique<GpuWatch>(loop_, std::move(options));
+  gpus_->Start();
 }
 
 // Known processes, and the time of each rank's last line, stay.
@@ -258,6 +271,7 @@ void Daemon::RestoreLate(const Restored& restored) {
 }
 
 void Daemon::Stop() {
+  gpus_.reset();
   if (discovery_) discovery_->Stop();  // it still returns the known processes
   TakeSome(std::chrono::steady_clock::time_point::max());
   intake_.Close();
@@ -282,6 +296,7 @@ std::string Daemon::Apply(const DaemonSettings& settings) {
   if (!(settings.detectors == before.detectors)) observer_.Apply(SettingsOfObserver(settings.detectors));
   if (!(settings.upstream == before.upstream)) ApplyUpstream();
   if (!(settings.discovery == before.discovery)) ApplyDiscovery();
+  if (settings.gpu.source != before.gpu.source) StartGpus();
   return settings.listen.readers != before.listen.readers ? " listen.readers" : "";
 }
 
@@ -571,6 +586,10 @@ DaemonCounts Daemon::Counts() const {
 void Daemon::JobMetrics(std::function<void(std::string page)> then) {
   if (discovery_) return discovery_->FetchMetrics(std::move(then));
   then({});
+}
+
+void Daemon::AddHostMetrics(http::MetricsPage* page) const {
+  if (gpus_) gpus_->AddMetrics(page);
 }
 
 Status Daemon::Ready() const {

@@ -21,6 +21,7 @@
 #include "operations/daemon/state_writer.h"
 #include "operations/daemon/upstream.h"
 #include "operations/discovery/discovery.h"
+#include "operations/gpu/gpu_watch.h"
 #include "operations/incidents/observer.h"
 #include "operations/intake/server.h"
 #include "operations/intake/service.h"
@@ -79,6 +80,7 @@ class Daemon final : public Service {
   DaemonCounts Counts() const override;
   Status Ready() const override;
   void JobMetrics(std::function<void(std::string page)> then) override;
+  void AddHostMetrics(http::MetricsPage* page) const override;
 
   const Intake& intake() const { return intake_; }
 
@@ -99,6 +101,8 @@ class Daemon final : public Service {
   void ApplyUpstream();
   void StartDiscovery();
   void ApplyDiscovery();
+  // Stops if the settings name another source.
+  void StartGpus();
   // Lines from `begun_number` on are of this process; 0: none yet.
   void Restore(const Restored& restored, int64_t begun_number);
   void RestoreLate(const Restored& restored);
@@ -137,6 +141,7 @@ class Daemon final : public Service {
   std::optional<StateWriter> state_;      // with the store
   std::unique_ptr<Upstream> upstream_;    // null without an upstream
   std::unique_ptr<Discovery> discovery_;  // null: it is disabled
+  std::unique_ptr<GpuWatch> gpus_;        // null: another program samples them
   Intake intake_;
   watch::Timer tick_;
 

@@ -72,6 +72,17 @@ constexpr KeyRule<UpstreamSettings> kUpstream[] = {
     Whole<&UpstreamSettings::spool_mib, UpstreamSettings>("spool_mib"),
 };
 
+constexpr KeyRule<GpuSettings> kGpu[] = {
+    {{.key = "source"},
+     [](const Field& field, Notes& notes, GpuSettings& out) {
+       constexpr std::string_view kAccepted = R"("nvml", "dcgm" or "none")";
+       if (Status status = config::ReadString(field, notes, kAccepted, out.source); !status.ok()) return status;
+       const bool usable = out.source == "nvml" || out.source == "dcgm" || out.source == "none";
+       return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+     }},
+    {{.key = "peak_flops"}, ReadPositive<&GpuSettings::peak_flops, GpuSettings>},
+};
+
 template <auto member, const auto& rules, class T = DaemonSettings>
 constexpr KeyRule<T> Object(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
@@ -91,6 +102,7 @@ constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::store, kStore>("store"),
     Object<&DaemonSettings::discovery, kDiscovery>("discovery"),
     Object<&DaemonSettings::upstream, kUpstream>("upstream"),
+    Object<&DaemonSettings::gpu, kGpu>("gpu"),
     Object<&DaemonSettings::detectors, kDetectors>("detectors"),
 };
 

@@ -46,11 +46,19 @@ struct UpstreamSettings {
   bool operator==(const UpstreamSettings&) const = default;
 };
 
+struct GpuSettings {
+  std::string source = "nvml";  // "dcgm": a dcgm-exporter has their metrics; "none"
+  double peak_flops = 0;        // of one GPU in the precision of the training; 0: by its name
+
+  bool operator==(const GpuSettings&) const = default;
+};
+
 struct DaemonSettings {
   ListenSettings listen;
   StoreSettings store;
   DiscoverySettings discovery;
   UpstreamSettings upstream;
+  GpuSettings gpu;
   Settings detectors;
 };
 

@@ -335,7 +335,10 @@ void DeleteSilence(const RouteCall& call) {
 // --- itself ---
 
 void GetMetrics(const RouteCall& call) {
-  call.service->JobMetrics([then = call.then, own = DaemonMetricsText(call.service->Counts())](std::string page) {
+  http::MetricsPage host(http::MetricsFormat::kPrometheus);
+  call.service->AddHostMetrics(&host);
+  std::string text = DaemonMetricsText(call.service->Counts()) + std::move(host).Finish();
+  call.service->JobMetrics([then = call.then, own = std::move(text)](const std::string& page) {
     Answer answer;
     answer.content_type = "text/plain; version=0.0.4; charset=utf-8";
     answer.body = own + page;

@@ -12,6 +12,7 @@
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
 #include "operations/vocabulary/line.h"
+#include "src/http/metrics_page.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::operations {
@@ -80,6 +81,8 @@ class Service {
   virtual DaemonCounts Counts() const = 0;
   // The metrics of the jobs of this machine, as one page; empty without discovery.
   virtual void JobMetrics(std::function<void(std::string page)> then) = 0;
+  // Appends the metrics of this host's hardware.
+  virtual void AddHostMetrics(http::MetricsPage* /*page*/) const {}
   // Ok, or the reason why stepwatchd is not ready.
   virtual Status Ready() const = 0;
 };

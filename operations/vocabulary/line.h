@@ -58,8 +58,9 @@ struct CheckpointEvent {
 };
 // The process of the rank no longer exists.
 struct ProcessGoneEvent {};
-// A sample of one field of a GPU: xid (the last code, 0: none), ecc_uncorrected_total, ecc_corrected_total,
-// row_remap_failure, temperature_celsius, power_watts, utilization; other fields are kept, and no detector reads them.
+// A sample of one field of a GPU: xid (the last code, 0: none), ecc_uncorrected_total, row_remap_failure, lost,
+// temperature_celsius, nvlink_down (number of links), hw_slowdown (1: the hardware holds clocks back), utilization
+// (percent); other fields are kept, and no detector reads them.
 struct GpuEvent {
   std::string uuid;
   std::string field;

@@ -26,8 +26,12 @@ constexpr double kSameFaultSeconds = 5;
 constexpr double kHotCelsius = 95;
 constexpr double kHotSeconds = 20;
 constexpr int64_t kHotSamples = 3;
-constexpr double kCoolCelsius = 5;   // below that
-constexpr double kWellSeconds = 30;  // a late sample, or one from elsewhere, may show the past
+constexpr double kCoolCelsius = 5;  // below that
+constexpr int64_t kLinksDownSamples = 2;
+constexpr double kSlowSeconds = 20, kSlowSecondsMax = 40;
+constexpr int64_t kSlowSamples = 3;
+constexpr double kSlowGapSeconds = 10;  // a longer gap between samples counts as this much
+constexpr double kWellSeconds = 30;     // a late sample, or one from elsewhere, may show the past
 
 // 48 double-bit ECC, 62 and 61 internal micro-controller, 64 row remapper, 74 NVLink, 79 fallen off the bus, 95
 // uncontained and 94 contained ECC, 109 context switch timeout, 110 security fault, 119 and 120 GSP, 140 unrecovered
@@ -183,7 +187,9 @@ void GpuDetector::Report(Finding finding, const GpuEvent& event, Gpu* gpu, doubl
 void GpuDetector::NoteRecovery(const GpuEvent& event, double now, Gpu* gpu) const {
   const auto found = gpu->well_since.find(event.field);
   if (found == gpu->well_since.end()) return;
-  const double well_max = event.field == "temperature_celsius" ? kHotCelsius - kCoolCelsius : 0;
+  const double well_max = event.field == "temperature_celsius" ? kHotCelsius - kCoolCelsius
+                          : event.field == "nvlink_down"       ? gpu->links_down_before
+                                                               : 0;
   found->second = event.value > well_max ? RunState::kNever : std::min(found->second, now);
 }
 
@@ -215,7 +221,8 @@ Finding GpuDetector::Describe(const RunState& run, const GpuEvent& event, const 
   Finding finding;
   finding.kind = IncidentKind::kGpuFault;
   finding.key = name;
-  if (event.field == "temperature_celsius") finding.unusual_severity = Severity::kWarning;
+  if (event.field == "temperature_celsius" || event.field == "hw_slowdown")
+    finding.unusual_severity = Severity::kWarning;
   if (gpu.rank) finding.ranks = {*gpu.rank};
   const RankState* rank = gpu.rank ? run.FindRank(*gpu.rank) : nullptr;
   finding.since_step = rank != nullptr && rank->step ? rank->step : run.step();
@@ -225,23 +232,54 @@ Finding GpuDetector::Describe(const RunState& run, const GpuEvent& event, const 
   return finding;
 }
 
+GpuDetector::Judgement GpuDetector::JudgeHeat(double celsius, double now, Gpu* gpu) {
+  if (celsius < kHotCelsius) {
+    gpu->hot_samples = 0;
+    return Judgement::kNone;
+  }
+  if (gpu->hot_samples++ == 0) gpu->hot_since = now;
+  const bool is_hot = gpu->hot_samples >= kHotSamples && now - gpu->hot_since >= kHotSeconds;
+  return is_hot ? Judgement::kFault : Judgement::kNone;
+}
+
+// Links that are not connected are down all the time.
+GpuDetector::Judgement GpuDetector::JudgeLinks(double down, Gpu* gpu) {
+  if (gpu->links_down_before < 0 || down <= gpu->links_down_before) {
+    gpu->links_down_before = down;
+    gpu->links_down_samples = 0;
+    return Judgement::kNone;
+  }
+  return ++gpu->links_down_samples == kLinksDownSamples ? Judgement::kFault : Judgement::kNone;
+}
+
+// A hot GPU goes in and out of it, many times a minute.
+GpuDetector::Judgement GpuDetector::JudgeSlowdown(const GpuEvent& event, double now, Gpu* gpu) {
+  const auto before = gpu->values.find(event.field);
+  if (before != gpu->values.end()) {
+    const double seconds = std::min(now - gpu->slow_at, kSlowGapSeconds);
+    gpu->slow_seconds += before->second > 0 ? seconds : -(now - gpu->slow_at);
+    gpu->slow_seconds = std::clamp(gpu->slow_seconds, 0.0, kSlowSecondsMax);
+  }
+  gpu->slow_at = now;
+  if (event.value <= 0) {
+    if (gpu->slow_seconds == 0) gpu->slow_samples = 0;
+    return Judgement::kNone;
+  }
+  const bool is_slow = ++gpu->slow_samples >= kSlowSamples && gpu->slow_seconds >= kSlowSeconds;
+  return is_slow ? Judgement::kFault : Judgement::kNone;
+}
+
 GpuDetector::Judgement GpuDetector::Judge(const RunState& run, const GpuEvent& event, Gpu* gpu, double now) const {
   const auto before = gpu->values.find(event.field);
   const bool is_first = before == gpu->values.end();
-  if (event.field == "temperature_celsius") {
-    if (event.value < kHotCelsius) {
-      gpu->hot_samples = 0;
-      return Judgement::kNone;
-    }
-    if (gpu->hot_samples++ == 0) gpu->hot_since = now;
-    const bool is_hot = gpu->hot_samples >= kHotSamples && now - gpu->hot_since >= kHotSeconds;
-    return is_hot ? Judgement::kFault : Judgement::kNone;
-  }
+  if (event.field == "temperature_celsius") return JudgeHeat(event.value, now, gpu);
+  if (event.field == "nvlink_down") return JudgeLinks(event.value, gpu);
+  if (event.field == "hw_slowdown") return JudgeSlowdown(event, now, gpu);
   if (event.field == "ecc_uncorrected_total")
     return !is_first && event.value > before->second ? Judgement::kFault : Judgement::kNone;
-  const bool is_bad = event.field == "row_remap_failure" ? event.value > 0
-                      : event.field == "xid"             ? IsHardwareXid(static_cast<int64_t>(event.value))
-                                                         : false;
+  const bool is_flag = event.field == "row_remap_failure" || event.field == "lost";
+  const bool is_bad =
+      is_flag ? event.value > 0 : event.field == "xid" && IsHardwareXid(static_cast<int64_t>(event.value));
   if (!is_bad || (!is_first && event.value == before->second)) return Judgement::kNone;
   if (!is_first || now - run.began_at() > kFirstSampleSeconds) return Judgement::kFault;
   return run.pace().advances >= kTrainedAdvances ? Judgement::kIfAlone : Judgement::kNone;

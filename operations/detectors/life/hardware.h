@@ -43,6 +43,11 @@ class GpuDetector : public Detector {
     std::map<std::string, double> values;  // by field, from the last sample
     double hot_since = -1;
     int64_t hot_samples = 0;
+    double links_down_before = -1;   // NVLinks that were down already; -1: unknown
+    int64_t links_down_samples = 0;  // in a row with more
+    double slow_seconds = 0;         // in which the hardware has held clocks back; as many without that undo them
+    double slow_at = -1;             // the last sample of it
+    int64_t slow_samples = 0;
     std::map<std::string, double> well_since;  // by reported field; kNever: the fault is present
     std::string reported_key;                  // of the incident that reports them
   };
@@ -59,6 +64,9 @@ class GpuDetector : public Detector {
   void NoteRecovery(const GpuEvent& event, double now, Gpu* gpu) const;
   void WatchRecovery(const RunState& run, double now, Findings* findings);
   Judgement Judge(const RunState& run, const GpuEvent& event, Gpu* gpu, double now) const;
+  static Judgement JudgeHeat(double celsius, double now, Gpu* gpu);
+  static Judgement JudgeLinks(double down, Gpu* gpu);
+  static Judgement JudgeSlowdown(const GpuEvent& event, double now, Gpu* gpu);
   Finding Describe(const RunState& run, const GpuEvent& event, const Gpu& gpu, const std::string& name) const;
 
   std::map<std::string, Gpu> gpus_;

@@ -30,6 +30,7 @@ TEST_CASE("every key is read into its place") {
     "store": {"lines_minutes": 1, "lines_mib": 2, "mib": 3, "ended_days": 4},
     "discovery": {"enabled": false, "directories": ["/a", "/b"]},
     "upstream": {"url": "http://h:1", "token_file": "/u", "spool_mib": 5},
+    "gpu": {"source": "dcgm", "peak_flops": 989e12},
     "detectors": {"stuck": {"silence_seconds_min": 60}, "numerics": {"spike_samples": 7}, "pace": {"drop_ratio": 0.5}}
   })");
   INFO(parsed.status().ToString());
@@ -39,6 +40,7 @@ TEST_CASE("every key is read into its place") {
   CHECK(settings.store == StoreSettings{1, 2, 3, 4});
   CHECK(settings.discovery == DiscoverySettings{false, {"/a", "/b"}});
   CHECK(settings.upstream == UpstreamSettings{"http://h:1", "/u", 5});
+  CHECK(settings.gpu == GpuSettings{"dcgm", 989e12});
   CHECK(settings.detectors.stuck.silence_seconds_min == 60);
   CHECK(settings.detectors.numerics.spike_samples == 7);
   CHECK(settings.detectors.pace.drop_ratio == 0.5);
@@ -46,6 +48,7 @@ TEST_CASE("every key is read into its place") {
 }
 
 TEST_CASE("what cannot be used is refused with its place") {
+  CHECK(RefusalOf(R"({"gpu": {"source": "smi"}})").message().find("nvml") != std::string::npos);
   const Status wrong = RefusalOf("{\n \"store\": {\"mib\": \"much\"}}");
   CHECK(wrong.code() == StatusCode::kWrongType);
   CHECK(wrong.place().key == "store.mib");

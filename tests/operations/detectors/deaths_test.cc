@@ -1,5 +1,7 @@
 // Causes of failed processes, by exceptions, samples and signals.
 
+#include <initializer_list>
+
 #include "operations/detectors/life/exception_words.h"
 #include "tests/catch.h"
 #include "tests/operations/script.h"
@@ -61,6 +63,42 @@ TEST_CASE("a fault of two GPUs is over when both are well") {
   CHECK_FALSE(IsResolved(Replay(script.lines), incident.id));
   script.Event(GpuEvent{"GPU-2", "xid", 0}, 2).Train(100);
   CHECK(IsResolved(Replay(script.lines), incident.id));
+}
+
+TEST_CASE("a GPU that is lost is a fault at once") {
+  Script script;
+  script.Event(GpuEvent{"GPU-1", "lost", 0}, 1).Train(60).Event(GpuEvent{"GPU-1", "lost", 1}, 1);
+  const Incident incident = RequireOne(Replay(script.lines), IncidentKind::kGpuFault, {1});
+  CHECK(incident.severity == Severity::kCritical);
+}
+
+TEST_CASE("an NVLink that goes down for two samples is a fault until it is up, one that was never up is none") {
+  const auto add = [](Script* script, std::initializer_list<double> down) {
+    for (const double value : down) script->Train(10).Event(GpuEvent{"GPU-1", "nvlink_down", value}, 1);
+  };
+  Script script;
+  add(&script, {2, 2, 3, 2, 2});
+  CHECK(OpenedIn(Replay(script.lines)).empty());
+  add(&script, {3, 3, 3});
+  const Incident incident = RequireOne(Replay(script.lines), IncidentKind::kGpuFault, {1});
+  add(&script, {2});
+  CHECK_FALSE(IsResolved(Replay(script.lines), incident.id));
+  CHECK(IsResolved(Replay(script.Train(100).lines), incident.id));
+}
+
+TEST_CASE("hardware that holds clocks back for most of half a minute is a warning until it has stopped for as long") {
+  const auto add = [](Script* script, std::initializer_list<double> slow) {
+    for (const double value : slow) script->Train(10).Event(GpuEvent{"GPU-1", "hw_slowdown", value}, 1);
+  };
+  Script script;
+  add(&script, {0, 1, 0, 0, 1, 1, 0, 0, 0});
+  CHECK(OpenedIn(Replay(script.lines)).empty());
+  add(&script, {1, 1, 1, 0, 1, 1, 1, 1});
+  const Incident incident = RequireOne(Replay(script.lines), IncidentKind::kGpuFault, {1});
+  CHECK(incident.severity == Severity::kWarning);
+  add(&script, {0, 0, 1, 0});
+  CHECK_FALSE(IsResolved(Replay(script.lines), incident.id));
+  CHECK(IsResolved(Replay(script.Train(100).lines), incident.id));
 }
 
 TEST_CASE("processes that go after a signal without a rank were asked to") {

@@ -1,0 +1,13 @@
+// The state of NVIDIA's Fabric Manager, without which GPUs on an NVSwitch cannot reach each other.
+#pragma once
+
+#include <optional>
+
+#include "src/base/file_system.h"
+
+namespace stepwatch::operations {
+
+// Absent: systemd does not run here, or there is no such unit. Blocks for a few seconds at most.
+std::optional<bool> IsFabricManagerActive(int stop_fd, base::FileSystem& files = base::FileSystem::Real());
+
+}  // namespace stepwatch::operations
