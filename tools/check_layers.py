@@ -88,6 +88,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
     "operations/witness": (6, ("operations/vocabulary",)),
+    "operations/provision": (6, ()),
     "operations/discovery": (
         6,
         ("operations/vocabulary", "operations/trace", "operations/witness"),
@@ -99,6 +100,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/intake",
             "operations/witness",
             "operations/discovery",
+            "operations/provision",
             "operations/vocabulary",
             "operations/trace",
             "operations/runs",
