@@ -90,6 +90,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/delivery": (6, ("operations/vocabulary", "operations/store", "operations/runs")),
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/gpu": (6, ("operations/vocabulary", "operations/witness")),
+    "operations/provision": (6, ()),
     "operations/discovery": (
         6,
         ("operations/vocabulary", "operations/trace", "operations/witness"),
@@ -102,6 +103,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/witness",
             "operations/discovery",
             "operations/gpu",
+            "operations/provision",
             "operations/vocabulary",
             "operations/trace",
             "operations/runs",

@@ -2,8 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <map>
+#include <string>
 
 #include "operations/daemon/check_config_command.h"
+#include "operations/daemon/provision_command.h"
 #include "operations/daemon/replay_command.h"
 #include "operations/daemon/run_command.h"
 #include "src/base/print.h"
@@ -43,6 +46,49 @@ void AddCheckConfig(CLI::App* app, CheckConfigArguments* arguments, int* exit_co
   verb->callback([=] { *exit_code = RunCheckConfig(*arguments); });
 }
 
+void AddProvision(CLI::App* app, ProvisionArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand(
+      "provision", "Write configuration, rules and dashboards for Prometheus, Alertmanager and Grafana");
+  ProvisionOptions& options = arguments->options;
+  verb->add_option("DIR", arguments->directory, "directory of the files; made if missing")->required();
+  verb->add_option("--prometheus", options.prometheus, "oldest version that reads the files")->capture_default_str();
+  verb->add_option("--gpu-source", options.gpu_source, "whose metrics of GPUs rules and dashboards use: nvml, dcgm")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, GpuSource>{{"nvml", GpuSource::kNvml}, {"dcgm", GpuSource::kDcgm}}))
+      ->default_str("nvml");
+  verb->add_option("--cluster", options.cluster, "label of every series and alert")->capture_default_str();
+  verb->add_option("--replica", options.replica, "label of this one of several equal Prometheus")
+      ->capture_default_str();
+  verb->add_option("--interval", options.interval_seconds, "seconds between scrapes, and between evaluations of rules")
+      ->capture_default_str();
+  verb->add_flag("!--file-sd", options.has_http_sd,
+                 "take stepwatchd from targets/stepwatchd.yml, not from the first stepwatchd");
+  verb->add_option("--stepwatchd", options.stepwatchd, "HOST:PORT of each stepwatchd")->capture_default_str();
+  verb->add_option("--node", options.nodes, "HOST:PORT of each node exporter")->capture_default_str();
+  verb->add_option("--dcgm", options.dcgm, "HOST:PORT of each dcgm-exporter")->capture_default_str();
+  verb->add_option("--alertmanager", options.alertmanagers, "HOST:PORT of each Alertmanager")->capture_default_str();
+  verb->add_option("--secrets", options.secrets, "directory of the files with tokens and passwords")
+      ->capture_default_str();
+  verb->add_option("--notify", options.notify, "receiver of stepwatchd that gets every alert")->capture_default_str();
+  verb->add_option("--email", options.email, "address that gets every alert");
+  verb->add_option("--email-from", options.email_from, "sender of e-mail, and user at the SMTP server");
+  verb->add_option("--smtp", options.smtp, "HOST:PORT of the SMTP server");
+  verb->add_option("--slack", options.slack, "channel that gets every alert");
+  verb->add_flag("--pagerduty", options.has_pagerduty, "send critical alerts to PagerDuty");
+  verb->add_option("--team", options.teams,
+                   "COMPONENT=ADDRESS, for a copy of the alerts of gpu, training, system or monitoring");
+  verb->add_option("--grafana", options.grafana, "URL of Grafana, for links in alerts");
+  verb->add_option("--runbook", options.runbook, "URL to which an alert adds its name, for links in alerts");
+  verb->add_option("--watchdog", options.watchdog,
+                   "URL of a dead man's switch, which raises the alarm when its requests stop");
+  verb->add_flag("--force", arguments->is_forced, "replace edited files as well");
+  verb->footer(
+      "Exit codes: 0 all files are as the options require; 1 a file cannot be written; 2 invalid option; 3 edited "
+      "files "
+      "were kept.");
+  verb->callback([=] { *exit_code = RunProvision(*arguments); });
+}
+
 int Run(int argc, char** argv) {
   CLI::App app("Detects and explains incidents in training runs", "stepwatchd");
   app.set_version_flag("--version", std::string("stepwatchd ") + kVersion);
@@ -51,9 +97,11 @@ int Run(int argc, char** argv) {
   RunArguments run;
   CheckConfigArguments check_config;
   ReplayArguments replay;
+  ProvisionArguments provision;
   AddRun(&app, &run, &exit_code);
   AddCheckConfig(&app, &check_config, &exit_code);
   AddReplay(&app, &replay, &exit_code);
+  AddProvision(&app, &provision, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,102 @@
+#include "operations/provision/files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "operations/provision/dashboards.h"
+#include "operations/provision/gpu_names.h"
+#include "operations/provision/render.h"
+#include "operations/provision/templates.h"
+
+namespace stepwatch::operations {
+namespace {
+
+constexpr int64_t kTimeoutSecondsMax = 10;
+
+std::vector<TemplateTexts> AddressItems(const std::vector<std::string>& addresses) {
+  std::vector<TemplateTexts> items;
+  for (const std::string& address : addresses) items.push_back({{"address", address}});
+  return items;
+}
+
+std::string WithoutLastSlash(std::string url) {
+  while (url.ends_with('/')) url.pop_back();
+  return url;
+}
+
+// "2.42" -> "2.42.0".
+std::string ImageTag(const std::string& version) {
+  return std::count(version.begin(), version.end(), '.') == 1 ? version + ".0" : version;
+}
+
+TemplateValues ValuesOf(const ProvisionOptions& options) {
+  const GpuNames gpu = GpuNamesOf(options.gpu_source);
+  TemplateValues values;
+  values.texts = {{"prometheus", options.prometheus},
+                  {"image_prometheus", ImageTag(options.prometheus)},
+                  {"cluster", options.cluster},
+                  {"replica", options.replica},
+                  {"interval", std::to_string(options.interval_seconds)},
+                  {"timeout", std::to_string(std::min(options.interval_seconds, kTimeoutSecondsMax))},
+                  {"stepwatchd_first", options.stepwatchd.front()},
+                  {"secrets", options.secrets},
+                  {"notify", options.notify},
+                  {"email", options.email},
+                  {"email_from", options.email_from},
+                  {"smtp", options.smtp},
+                  {"slack", options.slack},
+                  {"grafana", WithoutLastSlash(options.grafana)},
+                  {"runbook", options.runbook},
+                  {"watchdog", options.watchdog},
+                  {"gpu_temperature", gpu.temperature},
+                  {"gpu_slowdown_temperature", gpu.slowdown_temperature},
+                  {"gpu_memory_ratio", gpu.memory_ratio},
+                  {"gpu_activity_10m", gpu.activity_10m}};
+  values.flags = {{"dcgm", options.gpu_source == GpuSource::kDcgm},
+                  {"http_sd", options.has_http_sd},
+                  {"mail", !options.email.empty() || !options.teams.empty()},
+                  {"email", !options.email.empty()},
+                  {"slack", !options.slack.empty()},
+                  {"pagerduty", options.has_pagerduty},
+                  {"grafana", !options.grafana.empty()},
+                  {"watchdog", !options.watchdog.empty()},
+                  {"runbook", !options.runbook.empty()}};
+  values.lists = {{"alertmanagers", AddressItems(options.alertmanagers)},
+                  {"node", AddressItems(options.nodes)},
+                  {"dcgm", AddressItems(options.dcgm)},
+                  {"stepwatchd", AddressItems(options.stepwatchd)},
+                  {"teams", {}}};
+  for (const std::string& team : options.teams) {
+    auto [component, address] = TeamOf(team);
+    values.lists["teams"].push_back({{"component", std::move(component)}, {"address", std::move(address)}});
+  }
+  return values;
+}
+
+bool IsUnused(std::string_view path, const ProvisionOptions& options) {
+  if (path == "prometheus/targets/dcgm.yml") return options.gpu_source != GpuSource::kDcgm;
+  return path == "prometheus/targets/stepwatchd.yml" && options.has_http_sd;
+}
+
+}  // namespace
+
+Result<std::vector<ProvisionedFile>> MakeFiles(const ProvisionOptions& options) {
+  const TemplateValues values = ValuesOf(options);
+  std::vector<ProvisionedFile> files;
+  for (const Template& each : Templates()) {
+    if (IsUnused(each.path, options)) continue;
+    Result<std::string> text = Render(each.text, values);
+    if (!text.ok())
+      return Status(text.status().code(), fmt::format("template {}: {}", each.path, text.status().message()));
+    files.push_back({std::string(each.path), std::move(text).value()});
+  }
+  for (const Dashboard& dashboard : Dashboards(GpuNamesOf(options.gpu_source)))
+    files.push_back(
+        {fmt::format("grafana/dashboards/{}.json", dashboard.uid), DashboardJson(dashboard).dump(2) + "\n"});
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  return files;
+}
+
+}  // namespace stepwatch::operations
