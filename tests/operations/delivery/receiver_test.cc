@@ -134,6 +134,29 @@ TEST_CASE("Alertmanager gets an end ahead for an open alert, and the true end of
   CHECK(body[0]["generatorURL"] == SpikeNotice().link);
 }
 
+TEST_CASE("An incident that passes through Alertmanager keeps its texts") {
+  const Notice notice = SpikeNotice();
+  Json alerts = BodyOf(ReceiverType::kAlertmanager, {notice});
+  alerts[0]["status"] = "firing";
+  const std::string body = json::Dump({{"version", "4"}, {"alerts", alerts}});
+  const Notice back = NoticesOfWebhook(body).value().at(0);
+  CHECK(back.kind == notice.kind);
+  CHECK(back.title == notice.title);
+  CHECK(back.title_zh == notice.title_zh);
+  CHECK(back.advice == notice.advice);
+  CHECK(back.advice_zh == notice.advice_zh);
+  CHECK(back.severity == notice.severity);
+  CHECK(back.run == notice.run);
+  CHECK(back.host == notice.host);
+  CHECK(back.owner == notice.owner);
+  CHECK(back.opened_t == notice.opened_t);
+  CHECK(back.link == notice.link);
+  REQUIRE(back.evidence.size() == 1);
+  CHECK(back.evidence[0].second == "ranks: 3, 5; step: 1200; loss: nan; loss_scale: 0.5");
+  CHECK(back.ranks == notice.ranks);
+  CHECK(back.step == notice.step);
+}
+
 TEST_CASE("An alert never ends before it starts, nor starts in the future") {
   Notice notice = SpikeNotice();
   notice.state = NoticeState::kResolved;
