@@ -284,6 +284,23 @@ TEST_CASE("The largest notices stay within the limit of each receiver, with a re
   CHECK_FALSE(Has(OutgoingOf(ReceiverType::kWeCom, {SpikeNotice()}).body, "Shortened: "));
 }
 
+TEST_CASE("Text that only escapes can carry stays within the limits too") {
+  for (const char mark : {'*', '&', '"', '\\', '<'}) {
+    Notice notice = LongNotice();
+    const std::string text(Notice::kTextBytesMax, mark);
+    notice.title = notice.advice = text;
+    notice.run = notice.host = notice.owner = notice.by = text.substr(0, Notice::kNameBytesMax);
+    notice.evidence.assign(Notice::kEvidenceMax, {text.substr(0, Notice::kNameBytesMax), text});
+    for (const size_t count : {size_t{1}, size_t{100}}) {
+      const std::vector<Notice> notices(count, notice);
+      CAPTURE(mark, count);
+      CHECK(OutgoingOf(ReceiverType::kFeishu, notices).body.size() <= 20'000);
+      CHECK(OutgoingOf(ReceiverType::kDingTalk, notices).body.size() <= 20'000);
+      CHECK(BodyOf(ReceiverType::kWeCom, notices)["markdown"]["content"].get<std::string>().size() <= 4096);
+    }
+  }
+}
+
 TEST_CASE("All ampersands stay within the limits of Slack") {
   Notice notice = SpikeNotice();
   notice.advice = std::string(Notice::kTextBytesMax, '&');
