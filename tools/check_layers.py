@@ -89,6 +89,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/gpu": (6, ("operations/vocabulary", "operations/witness")),
+    "operations/host": (6, ("operations/witness",)),
     "operations/discovery": (
         6,
         ("operations/vocabulary", "operations/trace", "operations/witness"),
@@ -101,6 +102,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/witness",
             "operations/discovery",
             "operations/gpu",
+            "operations/host",
             "operations/vocabulary",
             "operations/trace",
             "operations/runs",
