@@ -91,6 +91,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/gpu": (6, ("operations/vocabulary", "operations/witness")),
     "operations/provision": (6, ()),
+    "operations/host": (6, ("operations/witness",)),
     "operations/discovery": (
         6,
         ("operations/vocabulary", "operations/trace", "operations/witness"),
@@ -104,6 +105,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/discovery",
             "operations/gpu",
             "operations/provision",
+            "operations/host",
             "operations/vocabulary",
             "operations/trace",
             "operations/runs",

@@ -158,6 +158,7 @@ Status Daemon::Start() {
   if (Status status = intake_.Open(); !status.ok()) return status;
   if (options_.settings.discovery.enabled) StartDiscovery();
   StartGpus();
+  StartHost();
   due_ = started_;
   AwaitTick();
   return Status();
@@ -208,6 +209,11 @@ void Daemon::StartGpus() {
   options.on_note = [this](const std::string& note) { log_.Write(LogLevel::kInfo, note); };
   gpus_ = std::make_unique<GpuWatch>(loop_, std::move(options));
   gpus_->Start();
+}
+
+void Daemon::StartHost() {
+  host_ = std::make_unique<HostWatch>(loop_, HostWatch::Options{.directories = options_.settings.host.directories});
+  host_->Start();
 }
 
 // Known processes, and the time of each rank's last line, stay.
@@ -272,6 +278,7 @@ void Daemon::RestoreLate(const Restored& restored) {
 
 void Daemon::Stop() {
   gpus_.reset();
+  host_.reset();
   if (discovery_) discovery_->Stop();  // it still returns the known processes
   TakeSome(std::chrono::steady_clock::time_point::max());
   intake_.Close();
@@ -297,6 +304,7 @@ std::string Daemon::Apply(const DaemonSettings& settings) {
   if (!(settings.upstream == before.upstream)) ApplyUpstream();
   if (!(settings.discovery == before.discovery)) ApplyDiscovery();
   if (settings.gpu.source != before.gpu.source) StartGpus();
+  if (!(settings.host == before.host)) StartHost();
   return settings.listen.readers != before.listen.readers ? " listen.readers" : "";
 }
 
@@ -590,6 +598,12 @@ void Daemon::JobMetrics(std::function<void(std::string page)> then) {
 
 void Daemon::AddHostMetrics(http::MetricsPage* page) const {
   if (gpus_) gpus_->AddMetrics(page);
+  if (!host_) return;
+  std::map<std::string, double> checkpoint_bytes;
+  for (const RunSnapshot& run : observer_.Runs())
+    for (const auto& [name, value] : run.latest)
+      if (name == "checkpoint_bytes" && !run.ended) checkpoint_bytes[run.id] = value;
+  host_->AddMetrics(checkpoint_bytes, page);
 }
 
 Status Daemon::Ready() const {

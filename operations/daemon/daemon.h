@@ -22,6 +22,7 @@
 #include "operations/daemon/upstream.h"
 #include "operations/discovery/discovery.h"
 #include "operations/gpu/gpu_watch.h"
+#include "operations/host/host_watch.h"
 #include "operations/incidents/observer.h"
 #include "operations/intake/server.h"
 #include "operations/intake/service.h"
@@ -103,6 +104,7 @@ class Daemon final : public Service {
   void ApplyDiscovery();
   // Stops if the settings name another source.
   void StartGpus();
+  void StartHost();
   // Lines from `begun_number` on are of this process; 0: none yet.
   void Restore(const Restored& restored, int64_t begun_number);
   void RestoreLate(const Restored& restored);
@@ -142,6 +144,7 @@ class Daemon final : public Service {
   std::unique_ptr<Upstream> upstream_;    // null without an upstream
   std::unique_ptr<Discovery> discovery_;  // null: it is disabled
   std::unique_ptr<GpuWatch> gpus_;        // null: another program samples them
+  std::unique_ptr<HostWatch> host_;
   Intake intake_;
   watch::Timer tick_;
 

@@ -83,6 +83,17 @@ constexpr KeyRule<GpuSettings> kGpu[] = {
     {{.key = "peak_flops"}, ReadPositive<&GpuSettings::peak_flops, GpuSettings>},
 };
 
+constexpr KeyRule<HostSettings> kHost[] = {
+    {{.key = "directories"},
+     [](const Field& field, Notes& notes, HostSettings& out) {
+       constexpr std::string_view kAccepted = "a list of at most 16 absolute paths";
+       if (Status status = config::ReadStrings(field, notes, kAccepted, out.directories); !status.ok()) return status;
+       bool usable = out.directories.size() <= 16;
+       for (const std::string& each : out.directories) usable = usable && each.starts_with('/');
+       return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+     }},
+};
+
 template <auto member, const auto& rules, class T = DaemonSettings>
 constexpr KeyRule<T> Object(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
@@ -103,6 +114,7 @@ constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::discovery, kDiscovery>("discovery"),
     Object<&DaemonSettings::upstream, kUpstream>("upstream"),
     Object<&DaemonSettings::gpu, kGpu>("gpu"),
+    Object<&DaemonSettings::host, kHost>("host"),
     Object<&DaemonSettings::detectors, kDetectors>("detectors"),
 };
 

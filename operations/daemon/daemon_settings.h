@@ -53,12 +53,19 @@ struct GpuSettings {
   bool operator==(const GpuSettings&) const = default;
 };
 
+struct HostSettings {
+  std::vector<std::string> directories;  // of checkpoints
+
+  bool operator==(const HostSettings&) const = default;
+};
+
 struct DaemonSettings {
   ListenSettings listen;
   StoreSettings store;
   DiscoverySettings discovery;
   UpstreamSettings upstream;
   GpuSettings gpu;
+  HostSettings host;
   Settings detectors;
 };
 

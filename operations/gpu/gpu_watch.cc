@@ -16,6 +16,7 @@ constexpr unsigned kEventMilliseconds = 500;
 constexpr std::chrono::seconds kEventsPause{5};
 constexpr double kLateSeconds = 2;  // a call that takes longer hangs
 constexpr double kStuckSeconds = 30;
+constexpr size_t kUndecidedMax = 1000;
 
 double MonotonicSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -139,6 +140,7 @@ void GpuWatch::AwaitEvents() {
 void GpuWatch::ReadHost() {
   struct Found {
     std::vector<KernelXid> xids;
+    bool is_readable = false;
     std::optional<bool> is_active;
   };
   const auto found = std::make_shared<Found>();
@@ -147,9 +149,7 @@ void GpuWatch::ReadHost() {
     if (alive.expired()) return;
     reads_host_ = false;
     if (asks) is_fabric_manager_active_ = found->is_active;
-    for (const KernelXid& xid : found->xids)
-      for (const GpuReading& gpu : sample_.gpus)
-        if (gpu.parent.empty() && gpu.pci == xid.pci) OnXid(XidSource::kKernel, gpu.uuid, xid.code, xid.is_harmless);
+    OnKernelLog(found->xids, found->is_readable);
   };
   reads_host_ = host_.Post([log = log_, found, asks, read, mailbox = mailbox_, stop = stop_, files = options_.files] {
     found->xids = log->Read();
@@ -158,12 +158,35 @@ void GpuWatch::ReadHost() {
   });
 }
 
+void GpuWatch::OnKernelLog(const std::vector<KernelXid>& xids, bool is_readable) {
+  is_log_readable_ = is_readable;
+  for (const KernelXid& xid : xids)
+    for (const GpuReading& gpu : sample_.gpus)
+      if (gpu.parent.empty() && gpu.pci == xid.pci) OnXid(XidSource::kKernel, gpu.uuid, xid.code, xid.is_harmless);
+  for (Undecided& each : std::exchange(undecided_, {})) {
+    if (--each.reads_left > 0)
+      undecided_.push_back(std::move(each));
+    else
+      ReportXid(each.uuid, each.code);
+  }
+  if (!undecided_.empty() && !reads_host_) ReadHost();
+}
+
 void GpuWatch::OnXid(XidSource source, const std::string& uuid, int64_t code, bool is_harmless) {
-  const double now = options_.wall();
-  if (!xids_.Take(source, uuid, code, now)) return;
-  Note("Xid " + std::to_string(code) + " of GPU " + uuid);
+  if (source == XidSource::kKernel && is_harmless)
+    std::erase_if(undecided_, [&](const Undecided& each) { return each.uuid == uuid && each.code == code; });
+  if (!xids_.Take(source, uuid, code, options_.wall())) return;
+  Note("Xid " + std::to_string(code) + " of GPU " + uuid + (is_harmless ? ", nonfatal" : ""));
   if (is_harmless) return;
-  for (Line& line : lines_.OnXid(uuid, code, users_, now)) options_.report(std::move(line));
+  const bool waits = source == XidSource::kNvml && IsEitherFatalOrNot(code) && is_log_readable_;
+  if (!waits || undecided_.size() >= kUndecidedMax) return ReportXid(uuid, code);
+  // A read that has begun may have missed the record.
+  undecided_.push_back({uuid, code, reads_host_ ? 2 : 1});
+  if (!reads_host_) ReadHost();
+}
+
+void GpuWatch::ReportXid(const std::string& uuid, int64_t code) {
+  for (Line& line : lines_.OnXid(uuid, code, users_, options_.wall())) options_.report(std::move(line));
 }
 
 void GpuWatch::Note(const std::string& note) {

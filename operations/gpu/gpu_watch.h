@@ -60,12 +60,20 @@ class GpuWatch {
   // The place through which the thread of samples passes its session on. The loop never owns a session, because the
   // last owner shuts the library down.
   struct Passed;
+  // An Xid that waits for the kernel's record of it.
+  struct Undecided {
+    std::string uuid;
+    int64_t code = 0;
+    int reads_left = 0;  // of the kernel's log
+  };
 
   void Tick();
   void Sample();
   void OnSample(GpuSample sample);
   void AwaitEvents();
   void ReadHost();
+  void OnKernelLog(const std::vector<KernelXid>& xids, bool is_readable);
+  void ReportXid(const std::string& uuid, int64_t code);
   void OnXid(XidSource source, const std::string& uuid, int64_t code, bool is_harmless);
   void Note(const std::string& note);
 
@@ -85,6 +93,8 @@ class GpuWatch {
   bool has_noted_hang_ = false;
   bool awaits_events_ = false;
   bool reads_host_ = false;
+  bool is_log_readable_ = false;
+  std::vector<Undecided> undecided_;
   std::optional<double> sampling_since_;  // monotonic
   std::optional<double> sampled_at_;      // likewise
   GpuSample sample_;

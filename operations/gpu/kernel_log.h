@@ -15,6 +15,7 @@ class KernelLog {
 
   // Those since the last call. The first call opens the log, and skips what it has. Empty also if it is not readable.
   std::vector<KernelXid> Read();
+  bool is_readable() const { return log_.has_value(); }
 
  private:
   base::FileSystem& files_;

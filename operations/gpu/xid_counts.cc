@@ -54,6 +54,10 @@ std::map<std::pair<std::string, int64_t>, int64_t> XidCounts::Counts() const {
   return counts;
 }
 
+bool IsEitherFatalOrNot(int64_t code) {
+  return code >= 144 && code <= 150;  // of an NVLink of version 5
+}
+
 std::optional<KernelXid> ParseKernelXid(std::string_view record_untrusted) {
   const size_t head_end = record_untrusted.find(';');
   if (head_end == std::string_view::npos) return std::nullopt;

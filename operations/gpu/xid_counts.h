@@ -33,6 +33,9 @@ class XidCounts {
   std::map<std::pair<std::string, int64_t>, Entry> entries_;
 };
 
+// True: the code alone does not reveal whether the fault is fatal; the kernel's record does.
+bool IsEitherFatalOrNot(int64_t code);
+
 struct KernelXid {
   std::string pci;  // see PciAddress
   int64_t code = 0;

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+import python_programs
 from build_tree import BUILD
-from stepwatchd_process import NO_JOBS, Stepwatchd
+from stepwatchd_process import NO_JOBS, Stepwatchd, beat, own_jobs, start
 
+JOB = Path(__file__).with_name("stepwatchd_job.py")
 FAKE = BUILD / "fake_nvml/new"
 pytestmark = pytest.mark.skipif(not FAKE.exists(), reason="the fake library is not built")
 
@@ -60,9 +63,36 @@ def test_gpus_are_sampled_and_a_hanging_driver_stops_no_answer(control: Path, tm
         assert daemon.get("/v1/runs")["runs"] == []
 
 
+def test_the_fault_of_a_gpu_is_that_of_the_rank_whose_process_uses_it(control: Path, tmp_path: Path) -> None:
+    pytest.importorskip("stepwatch", reason="the Python package is not installed")
+    pytest.importorskip("torch")
+    with Stepwatchd(tmp_path, own_jobs()) as daemon:
+        job = python_programs.start([str(JOB), str(tmp_path), "100000"], env={**os.environ, "OMP_NUM_THREADS": "1"})
+        try:
+            change(control, f"count 2\nprocess.1 {job.pid}\n")
+            page_with(daemon, 'stepwatchd_gpu_process{gpu_uuid="GPU.1",gpu="1",run=')
+            run = str(daemon.get("/v1/runs")["runs"][0]["id"])
+            daemon.until(lambda: daemon.get(f"/v1/runs/{run}")["step"] > 20)
+            change(control, f"count 2\nprocess.1 {job.pid}\nstatus.1 15\n")
+            incident = daemon.incident_of(run)
+            assert (incident["incident"], incident["ranks"]) == ("gpu_fault", [0]), incident
+            assert (incident["evidence"]["uuid"], incident["evidence"]["field"]) == ("GPU.1", "lost"), incident
+        finally:
+            job.kill()
+            job.wait()
+
+
 @pytest.mark.parametrize("source", ["dcgm", "none"])
 def test_another_source_of_gpu_values_leaves_the_driver_alone(control: Path, tmp_path: Path, source: str) -> None:
     with Stepwatchd(tmp_path, {**NO_JOBS, "gpu": {"source": source}}) as daemon:
         assert "stepwatchd_gpu" not in daemon.ask("GET", "/metrics")[2]
         daemon.config.write_text('{"gpu": {"source": "nvml"}, "discovery": {"enabled": false}}')
         page_with(daemon, "stepwatchd_gpu_temperature_celsius{")
+
+
+def test_disks_of_checkpoints_are_measured(tmp_path: Path) -> None:
+    with Stepwatchd(tmp_path, {**NO_JOBS, "host": {"directories": [str(tmp_path)]}}) as daemon:
+        daemon.send(start(), *[beat(step, checkpoint_bytes=1.0) for step in range(1, 4)])
+        page = page_with(daemon, f'stepwatchd_host_disk_checkpoints_left{{run="r1",path="{tmp_path}"}}')
+        assert f'stepwatchd_host_disk_free_bytes{{path="{tmp_path}"}}' in page
+        assert "stepwatchd_host_oom_kills_total" in page

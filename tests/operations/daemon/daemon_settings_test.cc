@@ -31,6 +31,7 @@ TEST_CASE("every key is read into its place") {
     "discovery": {"enabled": false, "directories": ["/a", "/b"]},
     "upstream": {"url": "http://h:1", "token_file": "/u", "spool_mib": 5},
     "gpu": {"source": "dcgm", "peak_flops": 989e12},
+    "host": {"directories": ["/checkpoints"]},
     "detectors": {"stuck": {"silence_seconds_min": 60}, "numerics": {"spike_samples": 7}, "pace": {"drop_ratio": 0.5}}
   })");
   INFO(parsed.status().ToString());
@@ -41,6 +42,7 @@ TEST_CASE("every key is read into its place") {
   CHECK(settings.discovery == DiscoverySettings{false, {"/a", "/b"}});
   CHECK(settings.upstream == UpstreamSettings{"http://h:1", "/u", 5});
   CHECK(settings.gpu == GpuSettings{"dcgm", 989e12});
+  CHECK(settings.host == HostSettings{{"/checkpoints"}});
   CHECK(settings.detectors.stuck.silence_seconds_min == 60);
   CHECK(settings.detectors.numerics.spike_samples == 7);
   CHECK(settings.detectors.pace.drop_ratio == 0.5);
@@ -48,6 +50,7 @@ TEST_CASE("every key is read into its place") {
 }
 
 TEST_CASE("what cannot be used is refused with its place") {
+  CHECK(RefusalOf(R"({"host": {"directories": ["here"]}})").code() == StatusCode::kOutOfRange);
   CHECK(RefusalOf(R"({"gpu": {"source": "smi"}})").message().find("nvml") != std::string::npos);
   const Status wrong = RefusalOf("{\n \"store\": {\"mib\": \"much\"}}");
   CHECK(wrong.code() == StatusCode::kWrongType);

@@ -110,6 +110,17 @@ TEST_CASE("an old driver reports throttling by its older name, and lacks what it
   CHECK(IsUnsupported(gpu, GpuField::kSmActive));
 }
 
+TEST_CASE("a structure of another size, and a list without room, cost their own value") {
+  FakeGpus fake("gpm.0.status 25\nprocess.0 7\nprocess.0.status 7\nmemory_temperature.0.status 25\n");
+  GpuReader reader(FakeGpus::Library());
+  (void)reader.Read(0);
+  const GpuReading gpu = reader.Read(5).gpus.at(0);
+  CHECK(IsUnsupported(gpu, GpuField::kSmActive));
+  CHECK(IsUnsupported(gpu, GpuField::kMemoryTemperature));
+  CHECK(gpu.processes.empty());
+  CHECK(gpu[GpuField::kPower] == 300);
+}
+
 TEST_CASE("without a library, or without a driver, there is no GPU and a reason") {
   const GpuSample none = GpuReader("/nowhere/libnvidia-ml.so.1").Read(0);
   CHECK(none.gpus.empty());

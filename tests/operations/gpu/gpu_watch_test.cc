@@ -131,6 +131,19 @@ TEST_CASE("an Xid that the driver and the kernel report counts once") {
   CHECK(gpus.HasLine("r 3 xid 74"));
 }
 
+TEST_CASE("a fault of an NVLink that the kernel calls nonfatal is counted and opens nothing") {
+  Watched gpus("process.0 4711\n");
+  REQUIRE(gpus.Until([&] {
+    if (gpus.files.IsRead()) gpus.files.Add("4,3,4,-;NVRM: Xid (PCI:0000:3b:00): 43, pid=12");
+    return gpus.HasLine("r 3 xid 43");
+  }));
+  gpus.files.Add("4,3,4,-;NVRM: Xid (PCI:0000:3b:00): 145, RLW_REMAP Nonfatal XC0 i0 Link 07");
+  gpus.fake.Set("process.0 4711\nxid 145\nxid 149\n");
+  REQUIRE(gpus.Until([&] { return gpus.HasLine("r 3 xid 149"); }));
+  CHECK(Has(gpus.Page(), "xid=\"145\"} 1\n"));
+  CHECK_FALSE(gpus.HasLine("r 3 xid 145"));
+}
+
 TEST_CASE("a call that hangs costs its thread, and the page keeps its last values") {
   Watched gpus("process.0 4711\n");
   REQUIRE(gpus.Until([&] { return gpus.HasLine("r 3 lost 0"); }));
