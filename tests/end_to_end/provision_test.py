@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitoring_tools import alertmanager, free_ports, provision, provisioned, read_yaml, tool, until
+from monitoring_tools import alertmanager, free_ports, provision, provisioned, read_yaml, render, tool, until
 
 ALL_CHANNELS = (
     *("--email", "all@example.org", "--email-from", "from@example.org", "--smtp", "127.0.0.1:25"),
@@ -213,6 +213,22 @@ def test_every_alert_goes_to_stepwatchd_as_well(full: Path) -> None:
             hook = receiver["webhook_configs"][0]
             assert hook["url"] == "http://127.0.0.1:9465/v1/notify/chat"
             assert hook["http_config"]["follow_redirects"] is False
+
+
+def templates_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for each in value.values() for text in templates_of(each)]
+    if isinstance(value, list):
+        return [text for each in value for text in templates_of(each)]
+    return [value] if isinstance(value, str) and "{{" in value else []
+
+
+def test_every_text_of_a_message_can_be_filled_in(full: Path, tmp_path: Path) -> None:
+    texts = set(templates_of(read_yaml(full / "alertmanager/alertmanager.yml")))
+    assert len(texts) >= 5
+    for text in sorted(texts):
+        rendered = render(tmp_path, text)
+        assert rendered.returncode == 0, text + rendered.stderr
 
 
 def test_secrets_stand_in_files_only(full: Path) -> None:
