@@ -32,8 +32,10 @@ class FakeStepwatchd:
             def do_GET(self) -> None:
                 if self.headers["Authorization"] != TOKEN:
                     self.answer(401, "", "text/plain")
-                elif self.path == "/v1/targets":
-                    self.answer(200, json.dumps([{"targets": [fake.address]}]), "application/json")
+                elif self.path == "/v1/sd/stepwatchd":
+                    self.answer(
+                        200, json.dumps([{"targets": [fake.address], "labels": {"host": "h"}}]), "application/json"
+                    )
                 else:
                     self.answer(200, fake.page(), "text/plain; version=0.0.4; charset=utf-8")
 
