@@ -94,7 +94,7 @@ Result<std::vector<ProvisionedFile>> MakeFiles(const ProvisionOptions& options) 
       return Status(text.status().code(), fmt::format("template {}: {}", each.path, text.status().message()));
     files.push_back({std::string(each.path), std::move(text).value()});
   }
-  for (const Dashboard& dashboard : Dashboards(GpuNamesOf(options.gpu_source)))
+  for (const Dashboard& dashboard : Dashboards(GpuNamesOf(options.gpu_source), options.runbook))
     files.push_back(
         {fmt::format("grafana/dashboards/{}.json", dashboard.uid), DashboardJson(dashboard).dump(2) + "\n"});
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
