@@ -62,7 +62,7 @@ void AddProvision(CLI::App* app, ProvisionArguments* arguments, int* exit_code) 
   verb->add_option("--interval", options.interval_seconds, "seconds between scrapes, and between evaluations of rules")
       ->capture_default_str();
   verb->add_flag("!--file-sd", options.has_http_sd,
-                 "take stepwatchd from targets/stepwatchd.yml, not from the first stepwatchd");
+                 "take the targets of stepwatchd from targets/stepwatchd.yml, not over HTTP from each");
   verb->add_option("--stepwatchd", options.stepwatchd, "HOST:PORT of each stepwatchd")->capture_default_str();
   verb->add_option("--node", options.nodes, "HOST:PORT of each node exporter")->capture_default_str();
   verb->add_option("--dcgm", options.dcgm, "HOST:PORT of each dcgm-exporter")->capture_default_str();

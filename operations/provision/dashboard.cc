@@ -146,6 +146,19 @@ Json MarksOf(const Dashboard& dashboard) {
   return marks;
 }
 
+Json LinksOf(const Dashboard& dashboard) {
+  Json links = Json::array();
+  links.push_back({{"type", "dashboards"},
+                   {"title", "Stepwatch"},
+                   {"tags", {"stepwatch"}},
+                   {"asDropdown", false},
+                   {"includeVars", true},
+                   {"keepTime", true}});
+  if (!dashboard.runbook.empty())
+    links.push_back({{"type", "link"}, {"title", "Runbook"}, {"url", dashboard.runbook}, {"targetBlank", true}});
+  return links;
+}
+
 }  // namespace
 
 Json DashboardJson(const Dashboard& dashboard) {
@@ -160,13 +173,7 @@ Json DashboardJson(const Dashboard& dashboard) {
           {"refresh", "30s"},
           {"time", {{"from", "now-3h"}, {"to", "now"}}},
           {"timezone", "browser"},
-          {"links",
-           {{{"type", "dashboards"},
-             {"title", "Stepwatch"},
-             {"tags", {"stepwatch"}},
-             {"asDropdown", false},
-             {"includeVars", true},
-             {"keepTime", true}}}},
+          {"links", LinksOf(dashboard)},
           {"templating", {{"list", VariablesOf(dashboard)}}},
           {"annotations", {{"list", MarksOf(dashboard)}}},
           {"panels", PanelsOf(dashboard)}};

@@ -49,6 +49,7 @@ struct DashboardMark {
 struct Dashboard {
   std::string uid;
   std::string title;
+  std::string runbook;  // URL; empty: no link
   std::vector<DashboardVariable> variables;
   std::vector<DashboardMark> marks;
   std::vector<PanelRow> rows;

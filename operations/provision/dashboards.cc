@@ -149,6 +149,7 @@ Dashboard Training() {
            PanelType::kStateTimeline, 24, 5)}};
   return {.uid = "stepwatch-training",
           .title = "Stepwatch: training",
+          .runbook = "",
           .variables = RunVariables(),
           .marks =
               {{"Spikes and faults of the numbers",
@@ -179,6 +180,7 @@ Dashboard Gpu(const GpuNames& gpu) {
   return {
       .uid = "stepwatch-gpu",
       .title = "Stepwatch: GPUs and hosts",
+      .runbook = "",
       .variables = {{"cluster", "label_values(up, cluster)"}},
       .marks = {},
       .rows = {
@@ -230,6 +232,7 @@ Dashboard Monitoring() {
        AlertsPanel()}};
   return {.uid = "stepwatch-monitoring",
           .title = "Stepwatch: monitoring",
+          .runbook = "",
           .variables = {{"cluster", "label_values(up, cluster)"}},
           .marks = {},
           .rows = {std::move(stack), std::move(incidents)}};
@@ -237,8 +240,10 @@ Dashboard Monitoring() {
 
 }  // namespace
 
-std::vector<Dashboard> Dashboards(const GpuNames& gpu) {
-  return {Training(), Gpu(gpu), Monitoring()};
+std::vector<Dashboard> Dashboards(const GpuNames& gpu, const std::string& runbook) {
+  std::vector<Dashboard> dashboards = {Training(), Gpu(gpu), Monitoring()};
+  for (Dashboard& dashboard : dashboards) dashboard.runbook = runbook;
+  return dashboards;
 }
 
 }  // namespace stepwatch::operations

@@ -1,6 +1,7 @@
 // The specification of the dashboards.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "operations/provision/dashboard.h"
@@ -8,6 +9,7 @@
 
 namespace stepwatch::operations {
 
-std::vector<Dashboard> Dashboards(const GpuNames& gpu);
+// `runbook`: URL of a link in each; may be empty.
+std::vector<Dashboard> Dashboards(const GpuNames& gpu, const std::string& runbook);
 
 }  // namespace stepwatch::operations

@@ -42,6 +42,7 @@ TemplateValues ValuesOf(const ProvisionOptions& options) {
                   {"timeout", std::to_string(std::min(options.interval_seconds, kTimeoutSecondsMax))},
                   {"stepwatchd_first", options.stepwatchd.front()},
                   {"secrets", options.secrets},
+                  {"peers", std::to_string(options.alertmanagers.size())},
                   {"notify", options.notify},
                   {"email", options.email},
                   {"email_from", options.email_from},
@@ -58,6 +59,7 @@ TemplateValues ValuesOf(const ProvisionOptions& options) {
                   {"http_sd", options.has_http_sd},
                   {"mail", !options.email.empty() || !options.teams.empty()},
                   {"email", !options.email.empty()},
+                  {"peers", options.alertmanagers.size() > 1},
                   {"slack", !options.slack.empty()},
                   {"pagerduty", options.has_pagerduty},
                   {"grafana", !options.grafana.empty()},
@@ -92,7 +94,7 @@ Result<std::vector<ProvisionedFile>> MakeFiles(const ProvisionOptions& options) 
       return Status(text.status().code(), fmt::format("template {}: {}", each.path, text.status().message()));
     files.push_back({std::string(each.path), std::move(text).value()});
   }
-  for (const Dashboard& dashboard : Dashboards(GpuNamesOf(options.gpu_source)))
+  for (const Dashboard& dashboard : Dashboards(GpuNamesOf(options.gpu_source), options.runbook))
     files.push_back(
         {fmt::format("grafana/dashboards/{}.json", dashboard.uid), DashboardJson(dashboard).dump(2) + "\n"});
   std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });

@@ -19,7 +19,7 @@ struct ProvisionOptions {
   std::string cluster = "training";
   std::string replica = "a";
   int64_t interval_seconds = 15;  // of scrapes and of the rules
-  bool has_http_sd = true;        // targets come from the first stepwatchd; otherwise from targets/stepwatchd.yml
+  bool has_http_sd = true;        // each stepwatchd lists itself; otherwise targets/stepwatchd.yml does
   std::vector<std::string> stepwatchd = {"127.0.0.1:9465"};  // HOST:PORT
   std::vector<std::string> nodes = {"127.0.0.1:9100"};
   std::vector<std::string> dcgm = {"127.0.0.1:9400"};

@@ -37,6 +37,12 @@ def tool(name: str, *arguments: object, cwd: Path | None = None) -> subprocess.C
     )
 
 
+def render(place: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Fill in a template of Alertmanager with an example of alerts."""
+    (place / "none.tmpl").write_text("")
+    return tool("amtool", "template", "render", "--template.glob", place / "none.tmpl", "--template.text", text)
+
+
 def found(name: str) -> str:
     """Return the path of a program; skip the test if it is not installed."""
     path = shutil.which(name)
@@ -127,15 +133,14 @@ class Server:
         with urllib.request.urlopen(self.url + target, timeout=10) as response:
             return json.load(response)
 
-    def alerts(self) -> dict[str, dict[str, Any]]:
-        """Return the alerts of an Alertmanager, by name."""
-        return {alert["labels"]["alertname"]: alert for alert in self.get("/api/v2/alerts")}
-
 
 def prometheus(place: Path, port: int, config: Path) -> Server:
-    """Return a Prometheus whose database is below a directory of the test."""
+    """Return a Prometheus whose database is below a directory of the test.
+
+    It sends a firing alert again each second, not each minute: alerts before it has found the Alertmanager are lost.
+    """
     data = place / "data"
-    arguments = (f"--config.file={config}", f"--storage.tsdb.path={data}")
+    arguments = (f"--config.file={config}", f"--storage.tsdb.path={data}", "--rules.alert.resend-delay=1s")
     return Server(place / "prometheus.log", port, "prometheus", *arguments)
 
 

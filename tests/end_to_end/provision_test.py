@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from monitoring_tools import alertmanager, free_ports, provision, provisioned, read_yaml, tool, until
+from monitoring_tools import alertmanager, free_ports, provision, provisioned, read_yaml, render, tool, until
 
 ALL_CHANNELS = (
     *("--email", "all@example.org", "--email-from", "from@example.org", "--smtp", "127.0.0.1:25"),
@@ -81,7 +81,10 @@ def test_every_named_rule_exists_with_labels_and_annotations(directory: Path) ->
     for rule in alerts:
         assert rule["labels"]["severity"] in {"critical", "warning", "info", "none"}
         assert rule["labels"]["component"] in {"gpu", "training", "system", "monitoring"}
-        assert {"summary", "summary_zh", "description"} <= rule["annotations"].keys()
+        wanted = {"summary", "summary_zh", "description"}
+        if rule["alert"] != "Watchdog":
+            wanted |= {"advice", "advice_zh"}
+        assert wanted <= rule["annotations"].keys(), rule["alert"]
         assert not any("{{" in value for value in rule["labels"].values())
 
 
@@ -215,6 +218,22 @@ def test_every_alert_goes_to_stepwatchd_as_well(full: Path) -> None:
             assert hook["http_config"]["follow_redirects"] is False
 
 
+def templates_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for each in value.values() for text in templates_of(each)]
+    if isinstance(value, list):
+        return [text for each in value for text in templates_of(each)]
+    return [value] if isinstance(value, str) and "{{" in value else []
+
+
+def test_every_text_of_a_message_can_be_filled_in(full: Path, tmp_path: Path) -> None:
+    texts = set(templates_of(read_yaml(full / "alertmanager/alertmanager.yml")))
+    assert len(texts) >= 5
+    for text in sorted(texts):
+        rendered = render(tmp_path, text)
+        assert rendered.returncode == 0, text + rendered.stderr
+
+
 def test_secrets_stand_in_files_only(full: Path) -> None:
     texts = [path.read_text() for path in full.rglob("*") if path.is_file()]
     assert not any("secret-of-" in text for text in texts)
@@ -300,7 +319,8 @@ def test_dashboards_have_stable_ids_units_links_and_no_overlap(directory: Path) 
     for dashboard in dashboards_of(directory):
         assert dashboard["id"] is None
         assert dashboard["schemaVersion"] == 42
-        assert dashboard["links"]
+        runbook = [link["url"] for link in dashboard["links"] if link["type"] == "link"]
+        assert runbook == (["https://wiki.example.org/alerts#"] if "all" in directory.parent.name else [])
         seen.add(dashboard["uid"])
         cells: set[tuple[int, int]] = set()
         for panel in dashboard["panels"]:

@@ -15,6 +15,7 @@ Panel Wide(int width, int height) {
 TEST_CASE("panels fill lines from the left, and a new line begins below the highest panel") {
   const Dashboard dashboard{.uid = "u",
                             .title = "d",
+                            .runbook = "",
                             .variables = {},
                             .marks = {},
                             .rows = {{"one", {Wide(12, 4), Wide(12, 9), Wide(8, 3)}}, {"two", {Wide(24, 5)}}}};
