@@ -69,6 +69,10 @@ void Monitor::RestorePhase(PhaseMark phase) noexcept {
   (void)impl_->data_plane_.pulse.SetPhase(is_over ? PhaseMark{Phase::kTrain, 0} : phase);
 }
 
+StepPart Monitor::EnterPart(StepPart part) noexcept {
+  return impl_->closed_ ? StepPart::kRest : impl_->data_plane_.pulse.EnterPart(part);
+}
+
 void Monitor::ReportCheckpoint(int64_t step) noexcept {
   if (!impl_->closed_) impl_->data_plane_.pulse.ReportCheckpoint(step);
 }

@@ -31,8 +31,19 @@ int64_t WallOffsetNs() {
   return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count() - MonotonicNs();
 }
 
-bool IsTraining(Phase phase) {
-  return phase == Phase::kTrain || phase == Phase::kInit;
+double Seconds(int64_t ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
+
+// The rest of a step is known only if both of its other parts are. Times of several threads may contradict each other;
+// such a step has no parts.
+void PutParts(const step::PartTimes& parts, int64_t step_ns, Json* beat) {
+  const bool has_data = parts.data_ns >= 0, has_optimizer = parts.optimizer_ns >= 0;
+  const int64_t rest_ns = step_ns - std::max<int64_t>(0, parts.data_ns) - std::max<int64_t>(0, parts.optimizer_ns);
+  if (rest_ns < 0) return;
+  if (has_data) (*beat)["data_seconds"] = Seconds(parts.data_ns);
+  if (has_optimizer) (*beat)["optimizer_seconds"] = Seconds(parts.optimizer_ns);
+  if (has_data && has_optimizer) (*beat)["compute_seconds"] = Seconds(rest_ns);
 }
 
 std::string Cut(const std::string& text, size_t bytes_max) {
@@ -129,25 +140,35 @@ void BeatLog::AddLateBeat() {
 // Time outside training does not count as step time.
 void BeatLog::CountPhase(int64_t until_ns) {
   const int64_t since = last_end_ ? std::max(phase_since_ns_, last_end_->second) : phase_since_ns_;
-  if (!IsTraining(phase_)) not_training_ns_ += std::max<int64_t>(0, until_ns - since);
+  if (IsTraining(phase_)) return;
+  const int64_t ns = std::max<int64_t>(0, until_ns - since);
+  not_training_ns_ += ns;
+  if (phase_ == Phase::kCheckpoint) checkpoint_ns_ = checkpoint_ns_.value_or(0) + ns;
 }
 
 void BeatLog::OnStepEnd(const ReportEntry& entry) {
   CountPhase(entry.at_ns);
   Json beat = {{"step", entry.step}, {"phase", PhaseName(entry.phase)}};
-  if (last_end_ && entry.step == last_end_->first + 1)
-    beat["step_seconds"] =
-        static_cast<double>(std::max<int64_t>(0, entry.at_ns - last_end_->second - not_training_ns_)) * 1e-9;
+  if (last_end_ && entry.step == last_end_->first + 1) {
+    const int64_t step_ns = std::max<int64_t>(0, entry.at_ns - last_end_->second - not_training_ns_);
+    beat["step_seconds"] = Seconds(step_ns);
+    PutParts(entry.parts, step_ns, &beat);
+    if (checkpoint_ns_) beat["checkpoint_seconds"] = Seconds(*checkpoint_ns_);
+  }
   // Numbers of skipped steps are dropped.
   while (!numbers_.empty() && numbers_.begin()->first <= entry.step) {
     if (numbers_.begin()->first == entry.step)
-      for (const auto& [name, value] : numbers_.begin()->second) beat[name] = json::Number(value);
+      for (const auto& [name, value] : numbers_.begin()->second) {
+        if (name == "data_seconds" || name == "optimizer_seconds") beat.erase("compute_seconds");
+        beat[name] = json::Number(value);
+      }
     else
       dropped_ += numbers_.begin()->second.size();
     numbers_.erase(numbers_.begin());
   }
   last_end_ = {entry.step, entry.at_ns};
   not_training_ns_ = 0;
+  checkpoint_ns_.reset();
   (void)AddBeat(entry.at_ns, beat);
 }
 

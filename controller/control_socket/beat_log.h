@@ -93,7 +93,8 @@ class BeatLog {
   std::optional<std::pair<int64_t, int64_t>> last_end_ STEPWATCH_GUARDED_BY(mutex_);  // step and time of the last end
   Phase phase_ STEPWATCH_GUARDED_BY(mutex_) = Phase::kInit;
   int64_t phase_since_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;
-  int64_t not_training_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;  // since the newest end of a step
+  int64_t not_training_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;           // since the newest end of a step
+  std::optional<int64_t> checkpoint_ns_ STEPWATCH_GUARDED_BY(mutex_);  // the same, of checkpoints
   bool has_ended_ STEPWATCH_GUARDED_BY(mutex_) = false;
 };
 

@@ -143,6 +143,9 @@ class Monitor {
   PhaseMark SetPhase(Phase phase, std::chrono::milliseconds expires = std::chrono::milliseconds(0)) noexcept;
   // Restores a phase. If that phase has expired meanwhile, sets kTrain.
   void RestorePhase(PhaseMark phase) noexcept;
+  // Begins a part of the running step and returns the previous one, to be restored; PartScope does both. Any thread, no
+  // lock, no allocation. TorchMonitor sets kOptimizer itself.
+  StepPart EnterPart(StepPart part) noexcept;
   // Reports that the checkpoint of this step is complete. Any thread, no lock, no allocation.
   void ReportCheckpoint(int64_t step) noexcept;
   // Reports a signal that the process received. If its action is the default and ends the process, the run ends with

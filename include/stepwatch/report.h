@@ -13,14 +13,29 @@ enum class Phase : uint8_t { kInit, kTrain, kEval, kCheckpoint, kPaused };
 inline constexpr int kPhaseCount = 5;
 const char* PhaseName(Phase phase);  // "init", "train", "eval", "checkpoint", "paused"
 
+// Whether the time of steps is counted in this phase.
+constexpr bool IsTraining(Phase phase) {
+  return phase == Phase::kTrain || phase == Phase::kInit;
+}
+
 // A previous phase, for Monitor::RestorePhase.
 struct PhaseMark {
   Phase phase = Phase::kInit;
   int64_t expires_ms = 0;  // time on the monotonic clock; 0: never
 };
 
-// A number of a step. Known names are "loss", "grad_norm", "lr", "tokens", "samples", "loss_scale" and "step_seconds"
-// (the rank's own time, without waiting for others); other names are kept as they are. NaN and infinities are valid.
+// Part of a training step, for its breakdown by time (docs/formats/beats.md). PartScope sets it for a block.
+enum class StepPart : uint8_t {
+  kRest,       // all other work of the loop: forward, backward, communication
+  kData,       // the training thread waits for the next batch
+  kOptimizer,  // the update of weights
+  kUnknown,    // time whose part is not known: its step has no breakdown
+};
+inline constexpr int kStepPartCount = 4;
+
+// A number of a step. Known names are "loss", "grad_norm", "lr", "tokens", "samples", "loss_scale", "flops" (of this
+// rank in this step), "peak_flops" (of its device, in FLOP/s: stepwatch/peak_flops.h) and "step_seconds" (the rank's
+// own time, without waiting for others); other names are kept as they are. NaN and infinities are valid.
 struct ReportedNumber {
   std::string_view name;  // 1 to kReportedNameBytesMax bytes, copied; "step", "phase" and "module" are reserved
   double value = 0;

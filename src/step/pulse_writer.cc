@@ -49,6 +49,8 @@ bool EndsProcess(int number) noexcept {
 
 }  // namespace
 
+PulseWriter::PulseWriter(int64_t first_step) : step_(first_step - 1), parts_(Now()) {}
+
 Status PulseWriter::Open(const Setup& setup) {
   if (setup.has_queue) queue_ = std::make_unique<base::BoundedQueue<ReportEntry>>(kQueuePlaces);
   const size_t unit = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
@@ -67,7 +69,7 @@ Status PulseWriter::Open(const Setup& setup) {
   page->run_id.Write(setup.run_id);
   page->rank.store(setup.rank, std::memory_order_relaxed);
   page->world.store(setup.world, std::memory_order_relaxed);
-  page->step.store(last_step(), std::memory_order_relaxed);
+  page->step.store(step_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   page->boundary_ns.store(Now(), std::memory_order_relaxed);
   page->phase.store(phase_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   page->magic.store(vocabulary::kPulseMagic, std::memory_order_release);
@@ -97,6 +99,7 @@ void PulseWriter::EndStep(int64_t step, Clock::time_point at) noexcept {
   entry.phase = phase.phase;
   entry.step = step;
   entry.at_ns = at_ns;
+  entry.parts = parts_.EndStep(at_ns);
   Push(entry);
 }
 
@@ -141,14 +144,20 @@ PhaseMark PulseWriter::SetPhase(PhaseMark phase) noexcept {
     ReportEntry entry;
     entry.kind = ReportEntry::Kind::kPhase;
     entry.phase = phase.phase;
-    entry.step = last_step();
+    entry.step = step_.load(std::memory_order_relaxed);
     entry.at_ns = Now();
     if (phase.expires_ms > 0)
       entry.value =
           std::max(1e-3, static_cast<double>(phase.expires_ms) * 1e-3 - static_cast<double>(entry.at_ns) * 1e-9);
+    parts_.SetTraining(IsTraining(phase.phase), entry.at_ns);
     Push(entry);
   }
   return vocabulary::UnpackPhase(before);
+}
+
+StepPart PulseWriter::EnterPart(StepPart part, Clock::time_point at) noexcept {
+  if (!guard_.InOwner() || queue_ == nullptr) return StepPart::kRest;
+  return parts_.Enter(part, NanosOf(at));
 }
 
 void PulseWriter::Report(const ReportedNumber* numbers, size_t count, int64_t step) noexcept {
@@ -156,7 +165,7 @@ void PulseWriter::Report(const ReportedNumber* numbers, size_t count, int64_t st
   ReportEntry entry;
   entry.kind = ReportEntry::Kind::kNumber;
   entry.phase = phase().phase;
-  entry.step = step < 0 ? last_step() + 1 : step;
+  entry.step = step < 0 ? step_.load(std::memory_order_relaxed) + 1 : step;
   entry.at_ns = Now();
   for (size_t i = 0; i < count; ++i) {
     if (!IsUsable(numbers[i].name)) {
@@ -194,7 +203,7 @@ void PulseWriter::ReportSignal(int number) noexcept {
   ReportEntry entry;
   entry.kind = ReportEntry::Kind::kSignal;
   entry.phase = phase().phase;
-  entry.step = last_step();
+  entry.step = step_.load(std::memory_order_relaxed);
   entry.at_ns = now;
   entry.value = number;
   Push(entry);

@@ -19,6 +19,7 @@
 #include "src/base/mutex.h"
 #include "src/base/process_identity.h"
 #include "src/base/sealed_memory.h"
+#include "src/step/part_clock.h"
 #include "src/vocabulary/pulse_page.h"
 #include "stepwatch/report.h"
 
@@ -34,6 +35,7 @@ struct ReportEntry {
   int64_t at_ns = 0;  // of CLOCK_MONOTONIC
   double value = 0;   // kNumber. kSignal: its number. kPhase: seconds until it expires, 0: never
   std::array<char, kReportedNameBytesMax + 1> name{};  // kNumber
+  PartTimes parts;                                     // kStepEnd
 };
 
 class PulseWriter {
@@ -51,7 +53,7 @@ class PulseWriter {
     bool has_queue = true;  // another thread empties the queue
   };
 
-  explicit PulseWriter(int64_t first_step) : step_(first_step - 1) {}
+  explicit PulseWriter(int64_t first_step);
 
   // Must precede the sharing of the writer with other threads. On an error there is no page; all else works.
   Status Open(const Setup& setup);
@@ -68,6 +70,8 @@ class PulseWriter {
   // --- any thread of the trainer ---
   void MarkModule(uint32_t module, bool entered, int32_t micro_batch) noexcept;
   PhaseMark SetPhase(PhaseMark phase) noexcept;
+  // Begins a part of the running step; returns the previous one.
+  StepPart EnterPart(StepPart part, Clock::time_point at = Clock::now()) noexcept;
   PhaseMark phase() const noexcept { return vocabulary::UnpackPhase(phase_.load(std::memory_order_relaxed)); }
   void Report(const ReportedNumber* numbers, size_t count, int64_t step) noexcept;
   void ReportCheckpoint(int64_t step) noexcept;
@@ -104,7 +108,6 @@ class PulseWriter {
   }
   void Push(const ReportEntry& entry) noexcept;
   void CountDropped() noexcept;
-  int64_t last_step() const noexcept { return step_.load(std::memory_order_relaxed); }
 
   base::ForkGuard guard_;
   base::SealedMemory memory_;
@@ -113,6 +116,7 @@ class PulseWriter {
   std::atomic<uint64_t> phase_{0};
   std::atomic<uint32_t> generation_{0};
   std::atomic<uint64_t> dropped_{0};
+  PartClock parts_;
   mutable base::Mutex mutex_;
   std::shared_ptr<const ModuleTable> modules_ STEPWATCH_GUARDED_BY(mutex_);
 };

@@ -28,6 +28,10 @@ struct Reports {
     now += std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
     writer.EndStep(step, now);
   }
+  void Enter(StepPart part, double seconds) {
+    now += std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
+    (void)writer.EnterPart(part, now);
+  }
   void Report(const char* name, double value, int64_t step = kStepInProgress) {
     const ReportedNumber number{name, value};
     writer.Report(&number, 1, step);
@@ -62,6 +66,68 @@ TEST_CASE("the beats of a process begin with the event that it has started") {
   CHECK(lines[0]["event"] == Json({{"kind", "start"}, {"world", 8}, {"host", "host-1"}}));
   CHECK(reports.page.next == 1);
   CHECK(reports.page.newest == 1);
+}
+
+TEST_CASE("a step whose data and update are known is divided into its parts") {
+  Reports reports;
+  reports.EndStep(0);
+  reports.Enter(StepPart::kData, 0.25);
+  reports.Enter(StepPart::kRest, 0.5);
+  reports.Enter(StepPart::kOptimizer, 1);
+  reports.Enter(StepPart::kRest, 0.125);
+  reports.EndStep(1, 0.125);
+  reports.Enter(StepPart::kOptimizer, 1);
+  reports.Enter(StepPart::kRest, 0.5);
+  reports.EndStep(2);
+  const std::vector<Json> beats = reports.Only("beat");
+  REQUIRE(beats.size() == 4);
+  CHECK(beats[2]["step_seconds"] == 2.0);
+  CHECK(beats[2]["data_seconds"] == 0.5);
+  CHECK(beats[2]["optimizer_seconds"] == 0.125);
+  CHECK(beats[2]["compute_seconds"] == 1.375);
+  CHECK(beats[3]["optimizer_seconds"] == 0.5);
+  CHECK_FALSE(beats[3].contains("data_seconds"));
+  CHECK_FALSE(beats[3].contains("compute_seconds"));
+}
+
+TEST_CASE("the parts of a step whose duration is unknown are absent") {
+  Reports reports;
+  reports.Enter(StepPart::kOptimizer, 1);
+  reports.Enter(StepPart::kRest, 1);
+  reports.EndStep(0);
+  reports.Enter(StepPart::kOptimizer, 1);
+  reports.Enter(StepPart::kRest, 1);
+  reports.EndStep(5);
+  for (const Json& beat : reports.Only("beat")) CHECK_FALSE(beat.contains("optimizer_seconds"));
+}
+
+TEST_CASE("a part that the program reports itself holds, and the rest is unknown then") {
+  Reports reports;
+  reports.EndStep(0);
+  reports.Enter(StepPart::kData, 0);
+  reports.Enter(StepPart::kOptimizer, 1);
+  reports.Enter(StepPart::kRest, 1);
+  reports.Report("data_seconds", 0.75);
+  reports.EndStep(1, 1);
+  const Json beat = reports.Only("beat").back();
+  CHECK(beat["data_seconds"] == 0.75);
+  CHECK(beat["optimizer_seconds"] == 1.0);
+  CHECK_FALSE(beat.contains("compute_seconds"));
+}
+
+TEST_CASE("the time of checkpoints is a part of its own, outside the time of the step") {
+  Reports reports;
+  reports.EndStep(0);
+  (void)reports.writer.SetPhase({Phase::kCheckpoint, 0});
+  (void)reports.writer.SetPhase({Phase::kTrain, 0});
+  reports.EndStep(1, 1);
+  reports.EndStep(2, 1);
+  const std::vector<Json> beats = reports.Only("beat");
+  const Json& saved = beats[beats.size() - 2];
+  CHECK(saved["step"] == 1);
+  CHECK(saved["checkpoint_seconds"].get<double>() >= 0);
+  CHECK(saved["checkpoint_seconds"].get<double>() + saved["step_seconds"].get<double>() <= 1 + 1e-9);
+  CHECK_FALSE(beats.back().contains("checkpoint_seconds"));
 }
 
 TEST_CASE("the end of a step is a beat with the numbers that were reported in it") {

@@ -21,6 +21,7 @@
 #include "front_ends/python/native/raise_status.h"
 #include "front_ends/python/native/session.h"
 #include "front_ends/python/native/torch_parallel_for.h"
+#include "stepwatch/peak_flops.h"
 #include "stepwatch/stores.h"
 #include "stepwatch/tag.h"
 
@@ -319,6 +320,14 @@ void BindSession(nb::module_& m) {
              if (before.first < 0 || before.first >= kPhaseCount) throw nb::value_error("unknown phase");
              s.monitor().RestorePhase({static_cast<Phase>(before.first), before.second});
            })
+      // The number of the part before, for another call.
+      .def(
+          "enter_part",
+          [](const Session& s, uint8_t part) {
+            if (part >= kStepPartCount) throw nb::value_error("unknown part");
+            return static_cast<uint8_t>(s.monitor().EnterPart(static_cast<StepPart>(part)));
+          },
+          "part"_a)
       .def(
           "report_checkpoint", [](const Session& s, int64_t step) { s.monitor().ReportCheckpoint(step); }, "step"_a)
       .def(
@@ -364,6 +373,13 @@ void BindSession(nb::module_& m) {
         "rank"_a = 0, "world_size"_a = 1, "run_id"_a = "", "grad_acc_steps"_a = 1, "start_iteration"_a = 0,
         "main_grad"_a = true, "keep_latest"_a = false, "pp_stage"_a = 0, "group_mates"_a = std::vector<int>(),
         "store"_a = nb::none(), "store_prefix"_a = "stepwatch");
+  // (bfloat16, float16), each a number or None.
+  m.def(
+      "peak_flops",
+      [](const std::string& device) {
+        return std::make_tuple(PeakFlops(device, DType::kBFloat16), PeakFlops(device, DType::kFloat16));
+      },
+      "device"_a);
   m.def("view_of", &ViewOf, "torch"_a, "tensor"_a, "by_attributes"_a = false);
 }
 

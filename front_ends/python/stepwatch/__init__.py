@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stepwatch._core import __version__
     from stepwatch.jobs import Job, JobError, JobUnreachableError, jobs
+    from stepwatch.part import part
     from stepwatch.phase import phase
     from stepwatch.report import report
     from stepwatch.trainer_mon import TrainerMon
@@ -27,6 +28,7 @@ __all__ = [
     "Watch",
     "__version__",
     "jobs",
+    "part",
     "phase",
     "report",
     "watch",
@@ -40,6 +42,7 @@ _MODULES = {
     "Watch": "watch",
     "__version__": "_core",
     "jobs": "jobs",
+    "part": "part",
     "phase": "phase",
     "report": "report",
     "watch": "watch",

@@ -21,6 +21,7 @@ from stepwatch.optimizers.added_groups import AddedGroups
 from stepwatch.optimizers.followed_step import Reading
 from stepwatch.optimizers.optimizer_reading import OptimizerReading
 from stepwatch.optimizers.step_clock import StepClock, StepEvents
+from stepwatch.reporting.allocator_numbers import AllocatorNumbers, cuda_device_of
 from stepwatch.reporting.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Attachment:
         self.session = session
         self._reporter = reporter
         self._late_reports = reporter.late.under_way
+        self._allocator = AllocatorNumbers(session.report)
         self.owner: Any = None
         self._writes_reduced = writes_reduced
         self._rank, self._ranks = rank, ranks
@@ -90,6 +92,7 @@ class Attachment:
                 repeats_closure=session.repeat_closure,
                 left_out=self._warn_left_out,
                 caught=self._caught_in_step,
+                enter_part=session.enter_part,
             ),
             clock,
         )
@@ -135,6 +138,7 @@ class Attachment:
         self._capture.remove()
         self._index = index_model(self._chunks, self._clock.adapters, self._flat_parts)
         self._adapters = adapters = [self._flat_parts.adapted(adapter) for adapter in self._clock.adapters]
+        self._allocator.device = cuda_device_of(self._index.parameters)
         self._hooks.set_model(self._index)
         self._changes.set_model(self._chunks, self._index.parameters, adapters)
         is_reduced = self._is_reduced()
@@ -270,6 +274,8 @@ class Attachment:
         self._has_begun_update = False
         self._guarded("ending a step", self._capture.end_step)
         self._guarded("looking for missing rows", self._missing.end_step, has_updated, has_stepped)
+        if self._allocator.device is not None:
+            self._allocator.look()
         self.session.end_step()
         if self._late_reports:
             self._reporter.harvest()
@@ -279,6 +285,8 @@ class Attachment:
         # A step without hooks and without collection must cost almost nothing: only a few calls.
         if self._late_reports:
             self._reporter.harvest()
+        if self._allocator.device is not None:
+            self._allocator.look()
         self._quiet_steps += 1
         try:
             if self.session.pass_step() and self._quiet_steps % _QUIET_STEPS_BETWEEN_LOOKS != 0:
@@ -321,6 +329,11 @@ class Attachment:
                 rate = group.get("lr")
                 return float(rate) if isinstance(rate, (int, float)) else None
         return None
+
+    @property
+    def device(self) -> Any:
+        """The CUDA device of the model; None if it is not on one."""
+        return self._allocator.device
 
     def follows(self, optimizer: Any) -> bool:
         """Return whether this attachment follows the steps of an optimizer, or of one inside it."""

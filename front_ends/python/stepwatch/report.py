@@ -20,10 +20,11 @@ def report(*, step: int | None = None, **numbers: Any) -> None:
         The step that the numbers belong to, as the monitor counts; None: the one in progress. `optimizer.step()` ends
         a step, so numbers reported after it, without `step`, belong to the next one.
     **numbers : int, float or 0-d tensor
-        `loss`, `lr`, `grad_norm`, `tokens`, `samples`, `loss_scale` and `step_seconds` have a defined meaning. Any
-        other name of up to 39 bytes (not "phase" or "module") is kept unchanged. NaN and infinities are numbers. A
-        tensor on a device is copied asynchronously and reported when the copy is complete. `None` is left out. Without
-        `lr`, the learning rate of the watched optimizer's first group is added.
+        `loss`, `lr`, `grad_norm`, `tokens`, `samples`, `loss_scale`, `step_seconds` and `flops` (floating-point
+        operations of this rank in this step) have a defined meaning. With `flops`, the peak rate of the device is added
+        once a minute, as `peak_flops`. Any other name of up to 39 bytes (not "phase" or "module") is kept unchanged.
+        NaN and infinities are numbers. A tensor on a device is copied asynchronously and reported when the copy is
+        complete. `None` is left out. Without `lr`, the learning rate of the watched optimizer's first group is added.
 
     Examples
     --------

@@ -19,7 +19,9 @@ from stepwatch.distributed.ranks import rank_and_world_size, writes_reduced_grad
 from stepwatch.frameworks.optimizer_adapter import Sharing
 from stepwatch.kept_in_models import ClosedSession, KeptInModels
 from stepwatch.optimizers.step_clock import BY_HAND
+from stepwatch.reporting.data_loading import DataLoading
 from stepwatch.reporting.exceptions import ExceptionHooks, report_end
+from stepwatch.reporting.peak_rate import PeakRate
 from stepwatch.reporting.reporter import Reporter
 from stepwatch.reporting.trainer_logs import TrainerLogs
 
@@ -71,6 +73,9 @@ class Watch(KeptInModels):
     clock : object, optional
         The one optimizer whose `step` ends the training step; "end_step": only the method of this name ends it. None: a
         training step ends when each optimizer has stepped, in any order.
+    peak_flops : float, optional
+        Peak FLOP/s of this rank's device, reported beside FLOPs; None: of dense products in 16 bits, by the name of the
+        device; not reported for an unknown device.
 
     Raises
     ------
@@ -96,6 +101,7 @@ class Watch(KeptInModels):
         group_mates: Sequence[int] = (),
         beside: bool = False,
         clock: Any = None,
+        peak_flops: float | None = None,
     ) -> None:
         import torch
 
@@ -134,7 +140,8 @@ class Watch(KeptInModels):
                 )
 
         own = weakref.ref(self)  # weak: the monitor's parts must not keep it alive
-        self.reporter = Reporter(self._session, lambda: _learning_rate_of(own()))
+        peak = PeakRate(peak_flops, lambda: _device_of(own()))
+        self.reporter = Reporter(self._session, lambda: _learning_rate_of(own()), peak)
         self._attachment = Attachment(self._session, self.reporter, writes_reduced, self.rank, self.world_size, clock)
         # The wrapper on the optimizer keeps the monitor alive as long as the model, so the caller need not.
         self._attachment.owner = self
@@ -170,6 +177,7 @@ class Watch(KeptInModels):
             self._take_place_of_others(chunks)
         self._attachment.attach(chunks, [each for each in optimizers if each is not None])
         _trainer_logs.look()
+        _data_loading.watch()
 
     def _take_place_of_others(self, chunks: list[torch.nn.Module]) -> None:
         for other in open_monitors():
@@ -314,6 +322,7 @@ class Watch(KeptInModels):
         if not _open:
             _exceptions.remove()
             _trainer_logs.remove()
+            _data_loading.remove()
         closed = self._session.close(timeout)
         if self._store is not None:
             self._store.close()
@@ -375,6 +384,10 @@ def _learning_rate_of(monitor: Watch | None) -> float | None:
     return None if monitor is None else monitor._attachment.learning_rate()
 
 
+def _device_of(monitor: Watch | None) -> Any:
+    return None if monitor is None else monitor._attachment.device
+
+
 def open_monitors() -> list[Watch]:
     """Return the open monitors of this process in the order in which they were opened."""
     return sorted(_open, key=lambda monitor: monitor._number)
@@ -403,6 +416,7 @@ def _reporter_of(optimizer: Any) -> Reporter | None:
 
 _exceptions = ExceptionHooks(lambda: [monitor.reporter for monitor in open_monitors()])
 _trainer_logs = TrainerLogs(_reporter_of)
+_data_loading = DataLoading(lambda: [monitor.reporter for monitor in _open])
 
 
 def flush_all(timeout: float = 5.0) -> bool:

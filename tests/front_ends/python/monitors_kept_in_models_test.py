@@ -122,7 +122,9 @@ def _of_every_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Any,
     trainer_mon.set_wrapped_optimizer(optimizer)
     phase = stepwatch.phase("eval")
     phase.__enter__()
-    found = (monitor, trainer_mon, monitor.reporter, phase)
+    part = stepwatch.part("data")
+    part.__enter__()
+    found = (monitor, trainer_mon, monitor.reporter, phase, part)
     return {type(kept): kept for kept in found}
 
 
@@ -136,6 +138,7 @@ def _answers(kept: Any, but: frozenset[str]) -> dict[str, Any]:
         "numbers": {"loss": 1.0},
         "step": 0,
         "kind": "grad_reduced",
+        "part": 0,
         "phase": "train",
         "expires": None,
         "before": None,
@@ -161,6 +164,7 @@ def _answers(kept: Any, but: frozenset[str]) -> dict[str, Any]:
 
 
 def _close(kept: dict[type, Any]) -> None:
+    kept[stepwatch.part].__exit__(None, None, None)
     kept[stepwatch.phase].__exit__(None, None, None)
     kept[stepwatch.TrainerMon].close()
     kept[stepwatch.Watch].close()
@@ -194,7 +198,7 @@ def test_a_copy_does_nothing_and_the_original_goes_on(
         assert type(each) is kind
         answers[kind] = _answers(COPIED[way](each), BEGIN)  # a copy is copied as well
         assert _answers(each, BEGIN) == answers[kind]
-    with copies[stepwatch.phase], copies[stepwatch.Watch] as entered:
+    with copies[stepwatch.part], copies[stepwatch.phase], copies[stepwatch.Watch] as entered:
         assert entered is copies[stepwatch.Watch]
     train(model, optimizer, 2)
     assert kept[stepwatch.Watch].status()["step"] == 3
@@ -250,7 +254,8 @@ def test_a_pickle_loads_without_stepwatch_and_does_nothing_there(
     trainer_mon = pickle.loads(pickle.dumps(kept[stepwatch.TrainerMon]))
     assert trainer_mon.summary_writer is trainer_mon
     assert not trainer_mon.monitoring and trainer_mon.rank == 0
-    assert isinstance(pickle.loads(pickle.dumps(kept[stepwatch.phase])), contextlib.nullcontext)
+    for kind in (stepwatch.phase, stepwatch.part):
+        assert isinstance(pickle.loads(pickle.dumps(kept[kind])), contextlib.nullcontext)
 
 
 @pytest.mark.parametrize("data", DATA, ids=lambda data: type(data).__name__)

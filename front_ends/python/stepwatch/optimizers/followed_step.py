@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from stepwatch.reporting.step_parts import OPTIMIZER, REST, UNKNOWN
+
 
 class Reading(enum.Enum):
     """The time at which the tensors of a step are read."""
@@ -39,6 +41,8 @@ class StepCalls:
         Called with exceptions of these functions or this module; it re-raises those that the trainer has to receive.
     was_skipped : callable
         Called with the result of `step`: True if it updated no parameter.
+    enter_part : callable
+        Called with the number of the part of the training step that begins; returns that of the one before.
     """
 
     before: Callable[[Reading], None]
@@ -49,6 +53,7 @@ class StepCalls:
     repeats_closure: Callable[[bool], None]
     caught: Callable[[Exception], None]
     was_skipped: Callable[[Any], bool] = lambda result: False
+    enter_part: Callable[[int], int] = lambda part: REST
 
 
 class FollowedStep:
@@ -81,6 +86,7 @@ class FollowedStep:
         self.takes_inside = False  # a step of the only inner optimizer is a step of this one, from any caller
         self._is_of_inside = False  # an inner optimizer steps without a call of this one's `step`
         self._kept: Exception | None = None  # raised to the trainer by the next step
+        self._part_before = REST
 
     def _safely(self, work: Callable[..., Any], *args: Any) -> Any:
         """Run our part of a call from other code; None if it fails."""
@@ -92,6 +98,15 @@ class FollowedStep:
 
     def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Record the begin of a step; return its arguments, with a closure that reports when gradients are ready."""
+        is_abandoned = self._is_running
+        if is_abandoned:  # the end of the last one was missed, for instance because it has raised
+            self._calls.enter_part(UNKNOWN)
+        given = self._prepare(args, kwargs)
+        before = self._calls.enter_part(OPTIMIZER)
+        self._part_before = REST if is_abandoned else before
+        return given
+
+    def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if self._kept is not None:
             error, self._kept = self._kept, None
             raise error
@@ -101,12 +116,12 @@ class FollowedStep:
         self._is_running, self._is_read, self._is_in_doubt = True, False, False
         self._has_stepped_inside = self._waits_for_closure = self._is_left_out = False
         self._is_quiet = self._calls.is_quiet()
-        if self._is_quiet:
-            return args, kwargs
         closure = args[0] if args else kwargs.get("closure")
         if callable(closure):  # some optimizers accept other arguments there
-            closure = self._reading_after(closure)
+            closure = self._timed(closure) if self._is_quiet else self._reading_after(closure)
             return ((closure, *args[1:]), kwargs) if args else (args, {**kwargs, "closure": closure})
+        if self._is_quiet:
+            return args, kwargs
         if not self._reads_inside or (self._has_waited and not self._ever_stepped_inside):
             self._read(Reading.AT_BEGIN)
         elif not self._ever_stepped_inside:
@@ -114,6 +129,19 @@ class FollowedStep:
             self._calls.before(Reading.IN_DOUBT)
         self._has_waited = True
         return args, kwargs
+
+    def _timed(self, closure: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the closure; its time is none of the update's."""
+        enter_part = self._calls.enter_part
+
+        def evaluate(*args: Any, **kwargs: Any) -> Any:
+            before = enter_part(REST)
+            try:
+                return closure(*args, **kwargs)
+            finally:
+                enter_part(before)
+
+        return functools.update_wrapper(evaluate, closure)
 
     def _reading_after(self, closure: Callable[..., Any]) -> Callable[..., Any]:
         def evaluate(*args: Any, **kwargs: Any) -> Any:
@@ -128,7 +156,7 @@ class FollowedStep:
                 self._safely(self._calls.repeats_closure, False)
 
         self._waits_for_closure = True
-        return functools.update_wrapper(evaluate, closure)
+        return self._timed(functools.update_wrapper(evaluate, closure))
 
     def _read(self, reading: Reading) -> None:
         if not self._is_read:
@@ -167,6 +195,7 @@ class FollowedStep:
 
     def _end(self, result: Any = None) -> None:
         self._is_running = False
+        self._calls.enter_part(self._part_before)
         if self._is_quiet:
             self._calls.after_quiet()
             return

@@ -41,7 +41,7 @@ class StepEvents:
         As in `StepCalls`.
     left_out : callable
         Called with the number of an optimizer that training steps do not wait for until it steps again.
-    caught : callable
+    caught, enter_part : callable
         As in `StepCalls`.
     """
 
@@ -54,6 +54,7 @@ class StepEvents:
     repeats_closure: Callable[[bool], None]
     left_out: Callable[[int], None]
     caught: Callable[[Exception], None]
+    enter_part: Callable[[int], int]
 
 
 @dataclass(eq=False)
@@ -150,6 +151,7 @@ class StepClock:
             repeats_closure=self._events.repeats_closure,
             caught=self._events.caught,
             was_skipped=adapter.was_skipped,
+            enter_part=self._events.enter_part,
         )
         parts = [part for part in adapter.parts if part is not optimizer and takes_step_hooks(part)]
         kind = HookedStep if takes_step_hooks(optimizer) else ReplacedStep

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from stepwatch import _core
 from stepwatch.hooks.eager_calls import eager
 from stepwatch.kept_in_models import ClosedSession, KeptInModels
 from stepwatch.reporting.late_numbers import LateNumbers
+from stepwatch.reporting.peak_rate import PeakRate
 
 PHASES = ("init", "train", "eval", "checkpoint", "paused")
 
@@ -25,15 +27,23 @@ class Reporter(KeptInModels):
         The native monitor.
     learning_rate : callable
         Returns the learning rate of the watched optimizer, or None.
+    peak : PeakRate, optional
+        Reported beside FLOPs.
 
     Attributes
     ----------
+    thread : int
+        The thread that opened the monitor.
     late : LateNumbers
         Numbers of tensors on devices; collected at the end of a step.
     """
 
-    def __init__(self, session: _core.Session, learning_rate: Callable[[], float | None]) -> None:
+    def __init__(
+        self, session: _core.Session, learning_rate: Callable[[], float | None], peak: PeakRate | None = None
+    ) -> None:
+        self.thread = threading.get_ident()
         self.late = LateNumbers()
+        self._peak = peak
         self._session = session
         self._learning_rate = learning_rate
         self._process = os.getpid()
@@ -41,7 +51,8 @@ class Reporter(KeptInModels):
         self._call = eager(Reporter._report)  # not a bound method: the session must be freed with its last holder
 
     def _of_copies(self) -> dict[str, Any]:
-        return {"_session": ClosedSession(), "_learning_rate": lambda: None, "_warned": set(), "late": LateNumbers()}
+        own = {"_learning_rate": lambda: None, "_warned": set(), "late": LateNumbers(), "_peak": None}
+        return {"_session": ClosedSession(), **own}
 
     @property
     def last_step(self) -> int:
@@ -90,6 +101,8 @@ class Reporter(KeptInModels):
             rate = self._learning_rate()
             if rate is not None:
                 known.append(("lr", rate))
+        if self._peak is not None and numbers.get("flops") is not None:
+            known += self._peak.numbers()
         self._session.report(known, at_step)
         if tensors:
             self.late.send(names, tensors, at_step)
@@ -129,6 +142,10 @@ class Reporter(KeptInModels):
         """Restore the phase before `enter`."""
         if before is not None:
             self._session.restore_phase(before)
+
+    def enter_part(self, part: int) -> int:
+        """Begin a part of the step, by its number; return the one before, for another call."""
+        return self._session.enter_part(part) or 0  # None: of the session of a copy
 
     def checkpoint(self, step: int | None = None) -> None:
         """Report a complete checkpoint; None: of the last finished step."""

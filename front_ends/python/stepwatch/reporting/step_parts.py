@@ -1,0 +1,9 @@
+"""Numbers of the parts of a step, as `_core.Session.enter_part` takes them (StepPart in stepwatch/report.h)."""
+
+REST = 0
+DATA = 1
+OPTIMIZER = 2
+UNKNOWN = 3
+
+# Parts that a program can set.
+PARTS = {"data": DATA, "optimizer": OPTIMIZER}
