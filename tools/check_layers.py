@@ -87,6 +87,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/incidents": (6, ("operations/vocabulary", "operations/runs", "operations/detectors")),
     "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
+    "operations/delivery": (6, ("operations/vocabulary", "operations/store", "operations/runs")),
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/discovery": (
         6,
