@@ -38,6 +38,7 @@ if(NOT Protobuf_PROTOC_EXECUTABLE)
   list(APPEND stepwatch_missing protobuf-compiler)
 endif()
 stepwatch_need(libsqlite3-dev SQLite3 3.35)
+stepwatch_need(libcurl4-openssl-dev CURL 7.87)  # CURLOPT_QUICK_EXIT
 stepwatch_need(libpng-dev PNG 1.6)
 include(${CMAKE_CURRENT_LIST_DIR}/re2.cmake)  # re2::re2
 if(NOT TARGET re2::re2)

@@ -29,7 +29,7 @@ struct Notice {
   std::string title_zh;
   std::string advice, advice_zh;
   std::string run, host, owner;
-  std::vector<int64_t> ranks;  // kRanksMax at most
+  std::vector<int64_t> ranks;  // kRanksMax at most, and one more where others follow
   std::optional<int64_t> step;
   std::vector<std::pair<std::string, std::string>> evidence;  // name, value; kEvidenceMax at most
   // Further labels for Alertmanager, besides alertname, severity, run, host, owner, component and incident. All labels
@@ -40,6 +40,7 @@ struct Notice {
   std::string by;                // who acknowledged
   std::string link;              // to the incident, http or https; empty: none
   std::string acknowledge_link;  // empty: none
+  std::string silence_link;      // of the Alertmanager that sent the alert; empty: none
   bool is_repeated = false;      // perhaps sent before a crash
 
   bool operator==(const Notice&) const = default;
