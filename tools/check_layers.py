@@ -87,7 +87,10 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/incidents": (6, ("operations/vocabulary", "operations/runs", "operations/detectors")),
     "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
-    "operations/delivery": (6, ("operations/vocabulary", "operations/store", "operations/runs")),
+    "operations/delivery": (
+        6,
+        ("operations/vocabulary", "operations/store", "operations/runs", "operations/intake"),
+    ),
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/discovery": (
         6,
@@ -98,6 +101,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
         (
             "operations/store",
             "operations/intake",
+            "operations/delivery",
             "operations/witness",
             "operations/discovery",
             "operations/vocabulary",
