@@ -20,6 +20,7 @@
 #include "operations/daemon/known_until.h"
 #include "operations/daemon/state_writer.h"
 #include "operations/daemon/upstream.h"
+#include "operations/delivery/courier.h"
 #include "operations/discovery/discovery.h"
 #include "operations/incidents/observer.h"
 #include "operations/intake/server.h"
@@ -40,6 +41,7 @@ struct DaemonOptions {
   std::string socket;  // empty: see IntakeOptions
   std::string vfs;     // of SQLite, see StoreOptions
   std::function<ClockLook()> look_at_clocks = LookAtClocks;
+  std::function<std::unique_ptr<delivery::Transport>()> make_transport = delivery::MakeCurlTransport;
 };
 
 class Daemon final : public Service {
@@ -76,6 +78,7 @@ class Daemon final : public Service {
                    std::function<void()> then) override;
   bool AddSilence(const Silence& silence, std::function<void()> then) override;
   bool RemoveSilence(const std::string& id, std::function<void()> then) override;
+  Deliveries* deliveries() override { return courier_.get(); }
   DaemonCounts Counts() const override;
   Status Ready() const override;
   void JobMetrics(std::function<void(std::string page)> then) override;
@@ -97,6 +100,8 @@ class Daemon final : public Service {
   Status OpenStore();
   Status OpenUpstream();
   void ApplyUpstream();
+  void StartDelivery();
+  void StoreDeliveriesAgain();
   void StartDiscovery();
   void ApplyDiscovery();
   // Lines from `begun_number` on are of this process; 0: none yet.
@@ -137,6 +142,7 @@ class Daemon final : public Service {
   std::optional<StateWriter> state_;      // with the store
   std::unique_ptr<Upstream> upstream_;    // null without an upstream
   std::unique_ptr<Discovery> discovery_;  // null: it is disabled
+  std::unique_ptr<delivery::Courier> courier_;
   Intake intake_;
   watch::Timer tick_;
 
