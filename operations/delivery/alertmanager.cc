@@ -36,10 +36,17 @@ Json AlertJson(const Notice& notice, double now, double lasts_seconds) {
   annotate("summary_zh", notice.title_zh);
   annotate("advice", notice.advice);
   annotate("advice_zh", notice.advice_zh);
-  const MessageText text = TextOf({&notice, 1}, 0, "en", Fit());
-  std::string description;
-  for (const auto* pairs : {&text.fields, &text.evidence})
-    for (const auto& [name, value] : *pairs) description += (description.empty() ? "" : "; ") + name + ": " + value;
+  std::string ranks;
+  for (size_t i = 0; i < notice.ranks.size() && i < Notice::kRanksMax; ++i)
+    ranks += (i == 0 ? "" : ", ") + std::to_string(notice.ranks[i]);
+  annotate("ranks", ranks);
+  if (notice.step) annotate("step", std::to_string(*notice.step));
+  std::string description = ranks.empty() ? "" : "ranks: " + ranks;
+  const auto describe = [&description](const std::string& name, const std::string& value) {
+    description += (description.empty() ? "" : "; ") + name + ": " + value;
+  };
+  if (notice.step) describe("step", std::to_string(*notice.step));
+  for (const auto& [name, value] : notice.evidence) describe(name, value);
   annotate("description", description);
   annotate("dashboard_url", IsWebAddress(notice.link) ? notice.link : "");
   annotate("acknowledged_by", notice.by);

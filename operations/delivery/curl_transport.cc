@@ -98,6 +98,9 @@ class Exchange {
                   Set(CURLOPT_TIMEOUT_MS, milliseconds(outgoing_.time_max)) && Set(CURLOPT_SSL_VERIFYPEER, 1L) &&
                   Set(CURLOPT_SSL_VERIFYHOST, 2L) && Set(CURLOPT_WRITEFUNCTION, &Exchange::Take) &&
                   Set(CURLOPT_WRITEDATA, static_cast<void*>(this));
+    // A kept connection that the server closes meanwhile would make libcurl send a request twice.
+    is_set =
+        is_set && Set(CURLOPT_FORBID_REUSE, 1L) && Set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
     // Without it the end would wait for the look-up of a name.
     is_set = is_set && Set(CURLOPT_QUICK_EXIT, 1L);
     if (IsLoopback(HostOf(outgoing_.url))) is_set = is_set && Set(CURLOPT_PROXY, "");

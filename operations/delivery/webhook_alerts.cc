@@ -60,6 +60,20 @@ std::string WebAddress(const Json& object, const char* name) {
   return IsWebAddress(address) ? address : std::string();
 }
 
+// Of "3, 5"; empty for any other text.
+std::vector<int64_t> RanksOfText(std::string_view text) {
+  std::vector<int64_t> ranks;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    const auto rank = base::ParseNumber<int64_t>(text.substr(0, end));
+    if (!rank || *rank < 0 || ranks.size() > Notice::kRanksMax) return {};
+    ranks.push_back(*rank);
+    text.remove_prefix(end);
+    text.remove_prefix(std::min(text.find_first_not_of(", "), text.size()));
+  }
+  return ranks;
+}
+
 Severity SeverityOfLabel(const std::string& text) {
   if (text == "critical" || text == "page" || text == "error") return Severity::kCritical;
   return text == "info" || text == "none" ? Severity::kInfo : Severity::kWarning;
@@ -116,8 +130,10 @@ Notice NoticeOfAlert(const Json& alert, const std::string& external_url) {
   notice.host = label("host");
   if (notice.host.empty()) notice.host = label("instance");
   notice.owner = label("owner");
-  if (const auto rank = base::ParseNumber<int64_t>(json::RawText(labels, "rank")); rank && *rank >= 0)
-    notice.ranks.push_back(*rank);
+  notice.ranks = RanksOfText(label("rank"));
+  // Of an incident, whose ranks are no label.
+  if (notice.ranks.empty()) notice.ranks = RanksOfText(note("ranks"));
+  notice.step = base::ParseNumber<int64_t>(note("step"));
   // Labels that no field shows.
   constexpr std::array<std::string_view, 9> kShown = {"alertname", "severity", "run",      "host",     "instance",
                                                       "owner",     "rank",     "incident", "component"};

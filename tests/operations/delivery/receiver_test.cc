@@ -134,6 +134,29 @@ TEST_CASE("Alertmanager gets an end ahead for an open alert, and the true end of
   CHECK(body[0]["generatorURL"] == SpikeNotice().link);
 }
 
+TEST_CASE("An incident that passes through Alertmanager keeps its texts") {
+  const Notice notice = SpikeNotice();
+  Json alerts = BodyOf(ReceiverType::kAlertmanager, {notice});
+  alerts[0]["status"] = "firing";
+  const std::string body = json::Dump({{"version", "4"}, {"alerts", alerts}});
+  const Notice back = NoticesOfWebhook(body).value().at(0);
+  CHECK(back.kind == notice.kind);
+  CHECK(back.title == notice.title);
+  CHECK(back.title_zh == notice.title_zh);
+  CHECK(back.advice == notice.advice);
+  CHECK(back.advice_zh == notice.advice_zh);
+  CHECK(back.severity == notice.severity);
+  CHECK(back.run == notice.run);
+  CHECK(back.host == notice.host);
+  CHECK(back.owner == notice.owner);
+  CHECK(back.opened_t == notice.opened_t);
+  CHECK(back.link == notice.link);
+  REQUIRE(back.evidence.size() == 1);
+  CHECK(back.evidence[0].second == "ranks: 3, 5; step: 1200; loss: nan; loss_scale: 0.5");
+  CHECK(back.ranks == notice.ranks);
+  CHECK(back.step == notice.step);
+}
+
 TEST_CASE("An alert never ends before it starts, nor starts in the future") {
   Notice notice = SpikeNotice();
   notice.state = NoticeState::kResolved;
@@ -259,6 +282,23 @@ TEST_CASE("The largest notices stay within the limit of each receiver, with a re
   }
   CHECK(Has(OutgoingOf(ReceiverType::kWeCom, {LongNotice()}).body, "Shortened: "));
   CHECK_FALSE(Has(OutgoingOf(ReceiverType::kWeCom, {SpikeNotice()}).body, "Shortened: "));
+}
+
+TEST_CASE("Text that only escapes can carry stays within the limits too") {
+  for (const char mark : {'*', '&', '"', '\\', '<'}) {
+    Notice notice = LongNotice();
+    const std::string text(Notice::kTextBytesMax, mark);
+    notice.title = notice.advice = text;
+    notice.run = notice.host = notice.owner = notice.by = text.substr(0, Notice::kNameBytesMax);
+    notice.evidence.assign(Notice::kEvidenceMax, {text.substr(0, Notice::kNameBytesMax), text});
+    for (const size_t count : {size_t{1}, size_t{100}}) {
+      const std::vector<Notice> notices(count, notice);
+      CAPTURE(mark, count);
+      CHECK(OutgoingOf(ReceiverType::kFeishu, notices).body.size() <= 20'000);
+      CHECK(OutgoingOf(ReceiverType::kDingTalk, notices).body.size() <= 20'000);
+      CHECK(BodyOf(ReceiverType::kWeCom, notices)["markdown"]["content"].get<std::string>().size() <= 4096);
+    }
+  }
 }
 
 TEST_CASE("All ampersands stay within the limits of Slack") {
