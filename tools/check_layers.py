@@ -87,7 +87,10 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/incidents": (6, ("operations/vocabulary", "operations/runs", "operations/detectors")),
     "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
-    "operations/delivery": (6, ("operations/vocabulary", "operations/store", "operations/runs")),
+    "operations/delivery": (
+        6,
+        ("operations/vocabulary", "operations/store", "operations/runs", "operations/intake"),
+    ),
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/gpu": (6, ("operations/vocabulary", "operations/witness")),
     "operations/provision": (6, ()),
@@ -101,6 +104,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
         (
             "operations/store",
             "operations/intake",
+            "operations/delivery",
             "operations/witness",
             "operations/discovery",
             "operations/gpu",

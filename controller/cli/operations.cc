@@ -153,14 +153,42 @@ class IncidentsWatch {
   bool is_read_ = true;
 };
 
+constexpr int64_t kDeliveriesMax = 1000;
+
 struct IncidentsArguments {
   std::string run;  // a prefix of its id; empty: all
   bool all = false;
   bool watch = false;
+  bool delivered = false;  // messages instead
   bool json = false;
   int64_t limit = 100;
   std::string stepwatchd;
 };
+
+// Messages to receivers: those that wait, those given up, and the last ones sent.
+int ShowDeliveries(const StepwatchdClient& client, const std::string& run, const IncidentsArguments& arguments) {
+  Result<Json> answer = client.Get(fmt::format("/v1/deliveries?limit={}", std::min(arguments.limit, kDeliveriesMax)));
+  if (!answer.ok()) return FailOperations(answer.status(), arguments.json);
+  std::vector<Json> shown;
+  for (const char* name : {"dead_letters", "waiting", "sent"}) {
+    std::vector<Json> kept;
+    for (const Json& each : List(answer.value(), name))
+      if (run.empty() || RawText(each, "run") == run) kept.push_back(each);
+    shown.insert(shown.end(), kept.begin(), kept.end());
+    answer.value()[name] = std::move(kept);
+  }
+  if (arguments.json) {
+    PrintObject(answer.value());
+    return kExitDone;
+  }
+  const Json& receivers = List(answer.value(), "receivers");
+  if (receivers.empty())
+    base::Print(stderr, "stepwatch: the settings of stepwatchd have no receivers (delivery.receivers)\n");
+  else
+    base::Print(stdout, "%s", ReceiversText(std::vector<Json>(receivers.begin(), receivers.end())).c_str());
+  if (!shown.empty()) base::Print(stdout, "\n%s", DeliveriesText(shown).c_str());
+  return kExitDone;
+}
 
 int RunIncidents(const IncidentsArguments& arguments) {
   const Result<StepwatchdClient> client = FindStepwatchd(arguments.stepwatchd);
@@ -174,6 +202,7 @@ int RunIncidents(const IncidentsArguments& arguments) {
     if (!known.ok()) base::Print(stderr, "note: %s; it may come\n", known.status().message().c_str());
   }
   if (arguments.watch) return IncidentsWatch(client.value(), run, arguments.json).Run();
+  if (arguments.delivered) return ShowDeliveries(client.value(), run, arguments);
   const Result<Json> answer = client.value().Get(fmt::format(
       "/v1/incidents?state={}&limit={}&run={}", arguments.all ? "all" : "open", arguments.limit, UrlPiece(run)));
   if (!answer.ok()) return FailOperations(answer.status(), arguments.json);
@@ -356,6 +385,8 @@ void AddIncidents(CLI::App* app, int* exit_code) {
       verb->add_flag("--watch", arguments->watch, "print each open incident, then each change, until interrupted");
   verb->add_option("--run", arguments->run, "only incidents of this run; a prefix of its id is enough");
   verb->add_flag("--all", arguments->all, "include resolved incidents")->excludes(watch);
+  verb->add_flag("--delivered", arguments->delivered, "show the messages about incidents and their receivers instead")
+      ->excludes(watch);
   verb->add_option("--limit", arguments->limit, "maximum number of incidents, latest change first")
       ->check(CLI::Range(int64_t{1}, kIncidentsMax))
       ->capture_default_str()
@@ -366,7 +397,7 @@ void AddIncidents(CLI::App* app, int* exit_code) {
       "With --watch, the command waits for a stepwatchd that restarts and then prints the changes that it missed. The\n"
       "line \"gap\" reports changes that stepwatchd no longer keeps.\n"
       "Examples:\n  stepwatch incidents\n  stepwatch incidents --run 5f0c --all --limit 20\n"
-      "  stepwatch incidents --watch --json\n"
+      "  stepwatch incidents --watch --json\n  stepwatch incidents --delivered\n"
       "Exit codes: 0 done, or --watch interrupted, 2 no such run, 8 stepwatchd does not respond.");
   verb->callback([=] { *exit_code = RunIncidents(*arguments); });
 }

@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <limits>
 #include <map>
+#include <random>
 #include <set>
 #include <utility>
 
@@ -107,7 +108,9 @@ Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log)
       options_(std::move(options)),
       observer_(SettingsOfObserver(options_.settings.detectors)),
       intake_(loop, IntakeOptionsOf(options_, log), this),
-      tick_(loop) {}
+      tick_(loop) {
+  StartDelivery();
+}
 
 Daemon::~Daemon() = default;
 
@@ -123,6 +126,7 @@ Status Daemon::OpenStore() {
   callbacks.on_recovery = [this] {
     store_trouble_.clear();
     state_->StoreAllSeries();
+    StoreDeliveriesAgain();
     log_.Write(LogLevel::kInfo, "the store is available again: the waiting data is written");
   };
   callbacks.on_note = [this](const std::string& note) { log_.Write(LogLevel::kError, note); };
@@ -183,6 +187,37 @@ Status Daemon::OpenUpstream() {
   return Status();
 }
 
+void Daemon::StartDelivery() {
+  delivery::CourierOptions options;
+  options.state_directory = options_.state_directory;
+  options.now = [look = options_.look_at_clocks] {
+    const ClockLook seen = look();
+    return delivery::Moment{seen.wall, seen.running};
+  };
+  options.dice = [dice = std::minstd_rand(std::random_device{}())]() mutable {
+    return std::uniform_real_distribution<double>()(dice);
+  };
+  options.make_transport = options_.make_transport;
+  options.store = [this](delivery::Rows rows) {
+    if (!store_) return;
+    for (auto& [key, text] : rows) store_->next().deliveries.insert_or_assign(key, std::move(text));
+  };
+  options.flush = [this](std::function<void()> then) {
+    if (store_) store_->Flush(std::move(then));
+  };
+  options.log = [this](bool is_trouble, const std::string& text) {
+    log_.Write(is_trouble ? LogLevel::kWarning : LogLevel::kInfo, text);
+  };
+  courier_ = std::make_unique<delivery::Courier>(loop_, std::move(options), this);
+  courier_->Apply(options_.settings.delivery, options_.settings.listen.public_url);
+}
+
+void Daemon::StoreDeliveriesAgain() {
+  store_->next().starts_deliveries_over = true;
+  store_->next().deliveries.clear();
+  courier_->StoreAgain();
+}
+
 void Daemon::StartDiscovery() {
   DiscoveryOptions options;
   options.named = options_.settings.discovery.directories;
@@ -229,6 +264,7 @@ void Daemon::ApplyDiscovery() {
 
 void Daemon::Restore(const Restored& restored, int64_t begun_number) {
   incidents_.Restore(restored);
+  courier_->Restore(restored.deliveries);
   number_ = std::max(number_, restored.number_last);
   state_->Restore(restored);
   const std::set<std::string> newest = NewestRuns(restored.lines);
@@ -277,6 +313,8 @@ void Daemon::RestoreLate(const Restored& restored) {
 }
 
 void Daemon::Stop() {
+  constexpr std::chrono::seconds kDeliveryTime{2};
+  if (store_) courier_->Finish(kDeliveryTime);
   gpus_.reset();
   host_.reset();
   if (discovery_) discovery_->Stop();  // it still returns the known processes
@@ -301,6 +339,8 @@ std::string Daemon::Apply(const DaemonSettings& settings) {
       settings.listen.name != before.listen.name)
     intake_.SetTcp({settings.listen.tcp, settings.listen.token_file, settings.listen.name});
   if (!(settings.detectors == before.detectors)) observer_.Apply(SettingsOfObserver(settings.detectors));
+  if (!(settings.delivery == before.delivery) || settings.listen.public_url != before.listen.public_url)
+    courier_->Apply(settings.delivery, settings.listen.public_url);
   if (!(settings.upstream == before.upstream)) ApplyUpstream();
   if (!(settings.discovery == before.discovery)) ApplyDiscovery();
   if (settings.gpu.source != before.gpu.source) StartGpus();
@@ -358,6 +398,7 @@ void Daemon::Tick() {
   std::vector<Incident> changes;
   const double now = PassTime(&changes);
   Publish(changes, {});
+  courier_->Tick();
   state_->StoreSeries(kSeriesRunsAtOnce);
   if (++ticks_ % kTicksOfSecond != 0) return;
   state_->StoreRuns(now, kRunsAtOnce);
@@ -461,6 +502,7 @@ void Daemon::Publish(const std::vector<Incident>& changes, std::function<void()>
   }
   for (const Incident& each : changes) {
     store_->next().changes.push_back(incidents_.Change(each));
+    courier_->Take(store_->next().changes.back());
     if (discovery_ && WantsStacks(each)) discovery_->CollectStacks(each.run, each.ranks);
   }
   store_->Flush([this, changes, then = std::move(then)] {
@@ -478,6 +520,7 @@ void Daemon::StoreAgain() {
   for (const StoredChange& change : incidents_.All()) next.changes.push_back(change);
   for (const Silence& silence : incidents_.Silences(t())) next.silences.push_back(silence);
   state_->StoreAgain();
+  StoreDeliveriesAgain();
 }
 
 void Daemon::ForgetOld() {
@@ -542,6 +585,7 @@ bool Daemon::Acknowledge(const std::string& incident, const Acknowledgement& ack
                          std::function<void()> then) {
   std::optional<StoredChange> change = incidents_.Acknowledge(incident, acknowledgement);
   if (!change) return false;
+  courier_->Take(*change);
   store_->next().changes.push_back(std::move(*change));
   store_->Flush([this, then = std::move(then)] {
     intake_.Wake();
@@ -585,6 +629,8 @@ DaemonCounts Daemon::Counts() const {
   counts.store_bytes = store.bytes;
   counts.store_in_trouble = store.in_trouble;
   counts.loop_delay_seconds = loop_delay_max_;
+  for (const auto& [receiver, each] : courier_->Counts())
+    counts.deliveries[receiver] = {each.sent, each.failed, each.dead, each.waiting, each.digested};
   if (!upstream_) return counts;
   counts.upstream_waiting_bytes = upstream_->counts().waiting_bytes;
   counts.upstream_dropped_bytes = upstream_->counts().dropped_bytes;

@@ -20,6 +20,7 @@
 #include "operations/daemon/known_until.h"
 #include "operations/daemon/state_writer.h"
 #include "operations/daemon/upstream.h"
+#include "operations/delivery/courier.h"
 #include "operations/discovery/discovery.h"
 #include "operations/gpu/gpu_watch.h"
 #include "operations/host/host_watch.h"
@@ -42,6 +43,7 @@ struct DaemonOptions {
   std::string socket;  // empty: see IntakeOptions
   std::string vfs;     // of SQLite, see StoreOptions
   std::function<ClockLook()> look_at_clocks = LookAtClocks;
+  std::function<std::unique_ptr<delivery::Transport>()> make_transport = delivery::MakeCurlTransport;
 };
 
 class Daemon final : public Service {
@@ -78,6 +80,7 @@ class Daemon final : public Service {
                    std::function<void()> then) override;
   bool AddSilence(const Silence& silence, std::function<void()> then) override;
   bool RemoveSilence(const std::string& id, std::function<void()> then) override;
+  Deliveries* deliveries() override { return courier_.get(); }
   DaemonCounts Counts() const override;
   Status Ready() const override;
   void JobMetrics(std::function<void(std::string page)> then) override;
@@ -100,6 +103,8 @@ class Daemon final : public Service {
   Status OpenStore();
   Status OpenUpstream();
   void ApplyUpstream();
+  void StartDelivery();
+  void StoreDeliveriesAgain();
   void StartDiscovery();
   void ApplyDiscovery();
   // Stops if the settings name another source.
@@ -145,6 +150,7 @@ class Daemon final : public Service {
   std::unique_ptr<Discovery> discovery_;  // null: it is disabled
   std::unique_ptr<GpuWatch> gpus_;        // null: another program samples them
   std::unique_ptr<HostWatch> host_;
+  std::unique_ptr<delivery::Courier> courier_;
   Intake intake_;
   watch::Timer tick_;
 

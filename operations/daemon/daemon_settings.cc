@@ -38,11 +38,22 @@ Status ReadObject(const Field& field, std::span<const KeyRule<T>> rules, Notes& 
   return config::ReadMembers<T>(field, rules, UnknownKeys::kWarn, notes, out);
 }
 
+Status ReadWebAddress(const Field& field, const Notes& notes, std::string* out) {
+  constexpr std::string_view kAccepted = "an address that begins with http:// or https://, or \"\" for none";
+  if (Status status = config::ReadString(field, notes, kAccepted, *out); !status.ok()) return status;
+  const bool is_usable = out->empty() || out->starts_with("http://") || out->starts_with("https://");
+  return is_usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+}
+
 constexpr KeyRule<ListenSettings> kListen[] = {
     Text<&ListenSettings::tcp, ListenSettings>("tcp"),
     Text<&ListenSettings::token_file, ListenSettings>("token_file"),
     Text<&ListenSettings::name, ListenSettings>("name"),
     Text<&ListenSettings::readers, ListenSettings>("readers"),
+    {{.key = "public_url"},
+     [](const Field& field, Notes& notes, ListenSettings& out) {
+       return ReadWebAddress(field, notes, &out.public_url);
+     }},
 };
 
 constexpr KeyRule<StoreSettings> kStore[] = {
@@ -108,6 +119,13 @@ constexpr KeyRule<Settings> kDetectors[] = {
     Object<&Settings::pace, kPaceRules, Settings>("pace"),
 };
 
+constexpr KeyRule<delivery::DeliverySettings> kLinks[] = {
+    {{.key = "incident"},
+     [](const Field& field, Notes& notes, delivery::DeliverySettings& out) {
+       return ReadWebAddress(field, notes, &out.link);
+     }},
+};
+
 constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::listen, kListen>("listen"),
     Object<&DaemonSettings::store, kStore>("store"),
@@ -116,6 +134,11 @@ constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::gpu, kGpu>("gpu"),
     Object<&DaemonSettings::host, kHost>("host"),
     Object<&DaemonSettings::detectors, kDetectors>("detectors"),
+    {{.key = "delivery"},
+     [](const Field& field, Notes& notes, DaemonSettings& out) {
+       return delivery::ReadDelivery(field, notes, out.delivery);
+     }},
+    Object<&DaemonSettings::delivery, kLinks>("links"),
 };
 
 }  // namespace

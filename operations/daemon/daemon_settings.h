@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "operations/delivery/delivery_settings.h"
 #include "operations/detectors/settings.h"
 #include "src/config/config.h"
 #include "stepwatch/status.h"
@@ -14,10 +15,11 @@
 namespace stepwatch::operations {
 
 struct ListenSettings {
-  std::string tcp;         // "127.0.0.1:9465"; empty: no TCP
-  std::string token_file;  // with the token that TCP requests must contain
-  std::string name;        // names of this machine that TCP clients may use
-  std::string readers;     // the group whose users may read
+  std::string tcp;              // "127.0.0.1:9465"; empty: no TCP
+  std::string token_file;       // with the token that TCP requests must contain
+  std::string name;             // names of this machine that TCP clients may use
+  std::string readers;          // the group whose users may read
+  std::string public_url = {};  // address at which browsers reach the intake; empty: no links to acknowledge incidents
 
   bool operator==(const ListenSettings&) const = default;
 };
@@ -67,6 +69,7 @@ struct DaemonSettings {
   GpuSettings gpu;
   HostSettings host;
   Settings detectors;
+  delivery::DeliverySettings delivery;  // with "links"
 };
 
 struct ParsedDaemonSettings {

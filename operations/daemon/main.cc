@@ -9,6 +9,7 @@
 #include "operations/daemon/provision_command.h"
 #include "operations/daemon/replay_command.h"
 #include "operations/daemon/run_command.h"
+#include "operations/daemon/test_alert_command.h"
 #include "src/base/print.h"
 #include "stepwatch/version.h"
 
@@ -89,6 +90,14 @@ void AddProvision(CLI::App* app, ProvisionArguments* arguments, int* exit_code) 
   verb->callback([=] { *exit_code = RunProvision(*arguments); });
 }
 
+void AddTestAlert(CLI::App* app, TestAlertArguments* arguments, int* exit_code) {
+  CLI::App* verb = app->add_subcommand("test-alert", "Send a test message to a receiver of the settings");
+  verb->add_option("RECEIVER", arguments->receiver, "the name of a receiver")->required();
+  verb->add_option("--config", arguments->config, "stepwatchd.json");
+  verb->footer("Exit codes: 0 accepted; 1 failed or rejected; 2 invalid settings, or no such receiver.");
+  verb->callback([=] { *exit_code = RunTestAlert(*arguments); });
+}
+
 int Run(int argc, char** argv) {
   CLI::App app("Detects and explains incidents in training runs", "stepwatchd");
   app.set_version_flag("--version", std::string("stepwatchd ") + kVersion);
@@ -98,10 +107,12 @@ int Run(int argc, char** argv) {
   CheckConfigArguments check_config;
   ReplayArguments replay;
   ProvisionArguments provision;
+  TestAlertArguments test_alert;
   AddRun(&app, &run, &exit_code);
   AddCheckConfig(&app, &check_config, &exit_code);
   AddReplay(&app, &replay, &exit_code);
   AddProvision(&app, &provision, &exit_code);
+  AddTestAlert(&app, &test_alert, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

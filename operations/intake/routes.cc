@@ -26,6 +26,7 @@ namespace {
 
 using http::Answer;
 
+constexpr const char* kLinkPath = "/v1/acknowledge/{incident}/{expiry}/{signature}";
 constexpr size_t kIncidentsMax = 2000;
 constexpr size_t kEventsOfPage = 50;
 constexpr size_t kRunMax = 200;
@@ -332,6 +333,31 @@ void DeleteSilence(const RouteCall& call) {
   if (!is_removed) call.then(Missing("unknown silence " + base::Printable(id, 200)));
 }
 
+// --- messages ---
+
+void GetDeliveries(const RouteCall& call) {
+  constexpr size_t kMax = 1000, kUsual = 100;
+  Deliveries* deliveries = call.service->deliveries();
+  if (deliveries == nullptr) return call.then(Missing("no messages are sent"));
+  const std::optional<uint64_t> limit = http::NumberInQuery(call.query, "limit", kUsual);
+  if (!limit || *limit == 0 || *limit > kMax)
+    return call.then(http::BadRequest(fmt::format("limit must be a number from 1 to {}", kMax)));
+  call.then(deliveries->List(*limit));
+}
+
+void PostNotify(const RouteCall& call) {
+  Deliveries* deliveries = call.service->deliveries();
+  if (deliveries == nullptr) return call.then(Missing("no messages are sent"));
+  deliveries->Notify(call.parameters[0], call.request.body, call.then);
+}
+
+void AnswerLink(const RouteCall& call) {
+  Deliveries* deliveries = call.service->deliveries();
+  if (deliveries == nullptr || !deliveries->HasLinks())
+    return call.then(Missing("links are disabled: \"listen.public_url\" is not set"));
+  deliveries->AnswerLink({call.request.method == "POST", call.parameters, call.request.body}, call.then);
+}
+
 // --- itself ---
 
 void GetMetrics(const RouteCall& call) {
@@ -374,6 +400,10 @@ const std::vector<Route>& Routes() {
       {"GET", "/v1/silences", GetSilences},
       {"POST", "/v1/silences", PostSilence},
       {"DELETE", "/v1/silences/{silence}", DeleteSilence},
+      {"GET", "/v1/deliveries", GetDeliveries},
+      {"POST", "/v1/notify/{receiver}", PostNotify},
+      {"GET", kLinkPath, AnswerLink},
+      {"POST", kLinkPath, AnswerLink},
       {"GET", "/metrics", GetMetrics},
       {"GET", "/-/healthy", GetHealthy},
       {"GET", "/-/ready", GetReady},
@@ -392,6 +422,11 @@ void AnswerIntake(const IntakeRequest& request, Service* service, http::OnAnswer
                     : http::NoSuchMethod(request.target, match.allow));
   if (!request.may_write && request.method != "GET") return then(http::ReadersOnlyGet(request.method, "stepwatchd"));
   match.route->answer({request, std::move(match.parameters), std::move(match.query), service, std::move(then)});
+}
+
+bool IsLink(const std::string& target) {
+  std::vector<std::string> parameters;
+  return http::MatchPath(kLinkPath, http::ParseTarget(target, http::PathRule::kLenient), &parameters);
 }
 
 bool IsEventStream(const std::string& method, const std::string& target) {

@@ -21,6 +21,9 @@ struct IntakeRequest {
 // `then` is called once, on the thread of the service, in the call or later.
 void AnswerIntake(const IntakeRequest& request, Service* service, http::OnAnswer then);
 
+// A signed link of a message, which needs no token.
+bool IsLink(const std::string& target);
+
 // GET /v1/events, which has no end.
 bool IsEventStream(const std::string& method, const std::string& target);
 // Events after a number as server-sent events, and the number of the last one in `last`. Empty without events.

@@ -53,6 +53,10 @@ class IntakeHandler final : public http::Handler {
               return Perform(service, std::move(sent), then);
             }};
   }
+  bool AdmitsAnyone(const http::Head& head_untrusted) override {
+    const Deliveries* deliveries = service_->deliveries();
+    return deliveries != nullptr && deliveries->HasLinks() && IsLink(std::string(head_untrusted.target()));
+  }
   http::Answer WhenFull(size_t) override {
     http::Answer answer = http::Busy("");
     answer.body.clear();

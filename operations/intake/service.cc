@@ -12,6 +12,22 @@ std::string Label(const char* name, const std::string& value) {
   return std::string(name) + "=\"" + MetricsPage::Escaped(value) + "\"";
 }
 
+void AddDeliveries(const std::map<std::string, DeliveryCounts>& deliveries, MetricsPage* page) {
+  if (deliveries.empty()) return;
+  const auto add = [&](const char* name, const char* type, const char* help, int64_t DeliveryCounts::*count) {
+    page->Family(name, type, help);
+    for (const auto& [receiver, counts] : deliveries) page->Sample(counts.*count, Label("receiver", receiver));
+  };
+  add("stepwatchd_delivery_sent", "counter", "Requests with messages that the receiver accepted.",
+      &DeliveryCounts::sent);
+  add("stepwatchd_delivery_failed", "counter", "Requests with messages that failed or were rejected.",
+      &DeliveryCounts::failed);
+  add("stepwatchd_delivery_digested", "counter", "Messages that were only counted in a digest.",
+      &DeliveryCounts::digested);
+  add("stepwatchd_delivery_dead_letters", "gauge", "Messages that were given up.", &DeliveryCounts::dead);
+  add("stepwatchd_delivery_waiting", "gauge", "Messages that wait.", &DeliveryCounts::waiting);
+}
+
 }  // namespace
 
 std::string DaemonMetricsText(const DaemonCounts& counts) {
@@ -55,6 +71,7 @@ std::string DaemonMetricsText(const DaemonCounts& counts) {
            counts.upstream_waiting_bytes);
   page.One("stepwatchd_upstream_dropped_bytes", "counter",
            "Bytes of lines that were dropped before the upstream accepted them.", counts.upstream_dropped_bytes);
+  AddDeliveries(counts.deliveries, &page);
   return std::move(page).Finish();
 }
 

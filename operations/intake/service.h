@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "operations/intake/deliveries.h"
 #include "operations/intake/incident_registry.h"
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
@@ -16,6 +17,15 @@
 #include "stepwatch/status.h"
 
 namespace stepwatch::operations {
+
+// Messages of one receiver.
+struct DeliveryCounts {
+  int64_t sent = 0;
+  int64_t failed = 0;
+  int64_t dead = 0;
+  int64_t waiting = 0;
+  int64_t digested = 0;
+};
 
 // Counts of stepwatchd's own work.
 struct DaemonCounts {
@@ -39,6 +49,7 @@ struct DaemonCounts {
   double loop_delay_seconds = 0;  // the longest of the last minute
   int64_t upstream_waiting_bytes = 0;
   int64_t upstream_dropped_bytes = 0;
+  std::map<std::string, DeliveryCounts> deliveries;  // by receiver
 };
 
 // The page of /metrics in Prometheus' text format.
@@ -78,6 +89,8 @@ class Service {
   virtual bool AddSilence(const Silence& silence, std::function<void()> then) = 0;
   virtual bool RemoveSilence(const std::string& id, std::function<void()> then) = 0;
 
+  // Null: no messages are sent.
+  virtual Deliveries* deliveries() { return nullptr; }
   virtual DaemonCounts Counts() const = 0;
   // The metrics of the jobs of this machine, as one page; empty without discovery.
   virtual void JobMetrics(std::function<void(std::string page)> then) = 0;

@@ -15,7 +15,7 @@ void MoveTo(List* list, List&& more) {
 
 bool Batch::empty() const {
   return lines.empty() && runs.empty() && changes.empty() && silences.empty() && silences_removed.empty() &&
-         series.empty() && processes.empty();
+         series.empty() && processes.empty() && deliveries.empty() && !starts_deliveries_over;
 }
 
 void Batch::Add(StoredLine line) {
@@ -28,6 +28,9 @@ void Batch::Append(Batch later) {
   MoveTo(&lines, std::move(later.lines));
   for (auto& [id, run] : later.runs) runs.insert_or_assign(id, std::move(run));
   for (auto& [key, process] : later.processes) processes.insert_or_assign(key, std::move(process));
+  if (later.starts_deliveries_over) deliveries.clear();
+  starts_deliveries_over = starts_deliveries_over || later.starts_deliveries_over;
+  for (auto& [key, text] : later.deliveries) deliveries.insert_or_assign(key, std::move(text));
   MoveTo(&changes, std::move(later.changes));
   MoveTo(&silences, std::move(later.silences));
   MoveTo(&silences_removed, std::move(later.silences_removed));
@@ -49,6 +52,10 @@ int64_t Batch::DropChanges(size_t count_max) {
   const auto dropped = static_cast<std::ptrdiff_t>(changes.size() - count_max);
   changes.erase(changes.begin(), changes.begin() + dropped);
   return dropped;
+}
+
+void Batch::DropDeliveries(size_t count_max) {
+  if (deliveries.size() > count_max) deliveries.clear();
 }
 
 int64_t Batch::FoldChanges(size_t count_max) {

@@ -73,6 +73,9 @@ class Batch {
   std::vector<std::string> silences_removed;
   std::vector<StoredSeries> series;
   std::map<std::string, std::optional<KnownProcess>> processes;  // by KeyOf; nullopt: remove it
+  // Messages and their state by a key; nullopt: remove it. The text belongs to operations/delivery.
+  std::map<std::string, std::optional<std::string>> deliveries;
+  bool starts_deliveries_over = false;  // removes all stored ones first
 
   bool empty() const;
   size_t line_bytes() const { return line_bytes_; }
@@ -86,6 +89,8 @@ class Batch {
   int64_t FoldChanges(size_t count_max);
   // Drops the oldest changes beyond this number; returns the number dropped.
   int64_t DropChanges(size_t count_max);
+  // Drops all messages if there are more than this number: their owner still has those that matter.
+  void DropDeliveries(size_t count_max);
 
  private:
   size_t line_bytes_ = 0;

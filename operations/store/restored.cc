@@ -113,6 +113,12 @@ Status ReadProcesses(Database* database, Restored* restored) {
   });
 }
 
+Status ReadDeliveries(Database* database, Restored* restored) {
+  return ForEachRow(database->Prepare("SELECT key, text FROM deliveries ORDER BY key LIMIT " +
+                                      std::to_string(Restored::kDeliveriesMax)),
+                    [&](Statement& row) { restored->deliveries.insert_or_assign(row.Text(0), row.Text(1)); });
+}
+
 Status ReadSilences(Database* database, Restored* restored) {
   return ForEachRow(
       database->Prepare("SELECT id, run, kind, by, note, created_t, until_t FROM silences ORDER BY created_t"),
@@ -133,6 +139,12 @@ void Restored::Append(const Batch& later) {
     number_last = std::max(number_last, change.number);
   }
   if (!lines.empty()) number_last = std::max(number_last, lines.back().number);
+  if (later.starts_deliveries_over) deliveries.clear();
+  for (const auto& [key, text] : later.deliveries)
+    if (text)
+      deliveries.insert_or_assign(key, *text);
+    else
+      deliveries.erase(key);
   silences.insert(silences.end(), later.silences.begin(), later.silences.end());
   std::erase_if(silences, [&](const Silence& each) {
     const auto& removed = later.silences_removed;
@@ -142,7 +154,7 @@ void Restored::Append(const Batch& later) {
 
 Result<Restored> ReadRestored(Database* database) {
   Restored restored;
-  for (const auto read : {ReadIncidents, ReadLines, ReadRuns, ReadProcesses, ReadSilences})
+  for (const auto read : {ReadIncidents, ReadLines, ReadRuns, ReadProcesses, ReadSilences, ReadDeliveries})
     if (Status status = read(database, &restored); !status.ok()) return status;
   return restored;
 }

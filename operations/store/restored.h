@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct Restored {
   static constexpr int64_t kIncidentsMax = 2000;
   static constexpr int64_t kChangesMax = 1000;
   static constexpr int64_t kRunsMax = 1000;
+  static constexpr int64_t kDeliveriesMax = 100000;
 
   std::vector<StoredIncident> incidents;  // all open ones, and the newest of the others; the oldest change first
   std::vector<StoredChange> changes;      // the newest, the oldest first
@@ -32,8 +34,9 @@ struct Restored {
   std::vector<StoredRun> runs;            // that have ended, the one with the newest line first
   std::vector<Silence> silences;
   std::vector<KnownProcess> processes;
-  int64_t number_last = 0;  // of lines and changes
-  double t_last = 0;        // of the last line; 0 without lines
+  std::map<std::string, std::string> deliveries;  // see Batch
+  int64_t number_last = 0;                        // of lines and changes
+  double t_last = 0;                              // of the last line; 0 without lines
   // Incidents and changes whose text is damaged, as statements that delete them.
   std::vector<std::string> unreadable;
 

@@ -37,9 +37,10 @@ struct StoreTable {
   const char* order;
 };
 constexpr StoreTable kStoreTables[] = {
-    {"incidents", "id"}, {"changes", "number"}, {"acknowledgements", "rowid"},
-    {"silences", "id"},  {"runs", "id"},        {"processes", "key"},
-    {"begins", "run"},   {"lines", "id"},       {"series", "run, name, step_first"},
+    {"incidents", "id"},   {"changes", "number"}, {"acknowledgements", "rowid"},
+    {"silences", "id"},    {"runs", "id"},        {"processes", "key"},
+    {"begins", "run"},     {"lines", "id"},       {"series", "run, name, step_first"},
+    {"deliveries", "key"},
 };
 
 constexpr int64_t kApplicationId = 0x53575354;  // "SWST"
@@ -68,8 +69,11 @@ CREATE TABLE series (run TEXT NOT NULL, name TEXT NOT NULL, step_first INTEGER N
 constexpr const char* kTablesSince2 = R"(
 CREATE TABLE processes (key TEXT PRIMARY KEY, seen_t REAL NOT NULL, json TEXT NOT NULL) WITHOUT ROWID;
 )";
-// A number is written here to test writing. Earlier programs of this version ignore it.
-constexpr const char* kProofs = "CREATE TABLE IF NOT EXISTS proofs (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);";
+// Earlier programs of this version ignore these tables. In `proofs` a number is written to test writing.
+constexpr const char* kTablesWithin2 = R"(
+CREATE TABLE IF NOT EXISTS proofs (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS deliveries (key TEXT PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID;
+)";
 
 std::string Pragma(const char* name, int64_t value) {
   return std::string("PRAGMA ") + name + " = " + std::to_string(value) + ";";
@@ -80,7 +84,8 @@ Status MakeTables(Database* database) {
   Status status = database->Execute("PRAGMA auto_vacuum = INCREMENTAL");
   if (!status.ok()) return status;
   return database->Execute("BEGIN IMMEDIATE;" + Pragma("application_id", kApplicationId) +
-                           Pragma("user_version", kStoreVersion) + kTables + kTablesSince2 + kProofs + "COMMIT;");
+                           Pragma("user_version", kStoreVersion) + kTables + kTablesSince2 + kTablesWithin2 +
+                           "COMMIT;");
 }
 
 // Makes the tables in an empty database, and those that an earlier version lacks. kUnsupported: a later version of
@@ -99,8 +104,8 @@ Status PrepareTables(Database* database) {
     return Status(StatusCode::kUnsupported, "the store has version " + std::to_string(version.value()) +
                                                 ", written by a later stepwatchd; this one reads versions up to " +
                                                 std::to_string(kStoreVersion));
-  if (version.value() == kStoreVersion) return database->Execute(kProofs);
-  return database->Execute("BEGIN IMMEDIATE;" + Pragma("user_version", kStoreVersion) + kTablesSince2 + kProofs +
+  if (version.value() == kStoreVersion) return database->Execute(kTablesWithin2);
+  return database->Execute("BEGIN IMMEDIATE;" + Pragma("user_version", kStoreVersion) + kTablesSince2 + kTablesWithin2 +
                            "COMMIT;");
 }
 
@@ -114,7 +119,8 @@ Status CheckTables(Database* database) {
         "SELECT incident, t, by, note FROM acknowledgements LIMIT 1",
         "SELECT id, run, kind, by, note, created_t, until_t FROM silences LIMIT 1",
         "SELECT run, name, step_first, step_last, t, min, max, mean, last, count, nonfinite FROM series LIMIT 1",
-        "SELECT key, seen_t, json FROM processes LIMIT 1", "SELECT id, number FROM proofs LIMIT 1"})
+        "SELECT key, seen_t, json FROM processes LIMIT 1", "SELECT id, number FROM proofs LIMIT 1",
+        "SELECT key, text FROM deliveries LIMIT 1"})
     if (const Result<int64_t> row = database->Ask(sql); !row.ok()) return row.status();
   return Status();
 }
@@ -236,6 +242,23 @@ Status WriteProcesses(Database* database, const Batch& batch) {
   return Status();
 }
 
+Status WriteDeliveries(Database* database, const Batch& batch) {
+  if (batch.starts_deliveries_over)
+    if (Status status = database->Execute("DELETE FROM deliveries"); !status.ok()) return status;
+  if (batch.deliveries.empty()) return Status();
+  Result<Statement> write = database->Prepare("INSERT OR REPLACE INTO deliveries VALUES (?, ?)");
+  Result<Statement> remove = database->Prepare("DELETE FROM deliveries WHERE key = ?");
+  for (const auto* prepared : {&write, &remove})
+    if (!prepared->ok()) return prepared->status();
+  for (const auto& [key, text] : batch.deliveries) {
+    Statement& statement = text ? write.value() : remove.value();
+    statement.Bind(1, key);
+    if (text) statement.Bind(2, *text);
+    if (Status status = statement.Run(); !status.ok()) return status;
+  }
+  return Status();
+}
+
 Status WriteSeries(Database* database, const std::vector<StoredSeries>& all) {
   if (all.empty()) return Status();
   Result<SeriesWriter> writer = SeriesWriter::Open(database);
@@ -252,6 +275,7 @@ Status WriteAll(Database* database, const Batch& batch) {
     if (Status status = WriteChange(database, change); !status.ok()) return status;
   if (Status status = WriteSilences(database, batch); !status.ok()) return status;
   if (Status status = WriteProcesses(database, batch); !status.ok()) return status;
+  if (Status status = WriteDeliveries(database, batch); !status.ok()) return status;
   return WriteSeries(database, batch.series);
 }
 

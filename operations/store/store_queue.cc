@@ -134,6 +134,7 @@ void StoreQueue::Bound() {
   counts_.lines_dropped += next_.DropLines(kLineBytesMax);
   (void)next_.FoldChanges(kChangesMax);
   counts_.changes_dropped += next_.DropChanges(2 * kChangesMax);
+  if (counts_.in_trouble) next_.DropDeliveries(kDeliveriesMax);
 }
 
 void StoreQueue::Tick(double t) {

@@ -3,8 +3,9 @@
 // A batch leaves about once a second (Tick), and at once when an answer must wait until it is safe (Flush). A write
 // that fails, most likely because the disk is full, is retried every second; meanwhile these wait: of lines the newest
 // kLineBytesMax, of changes of incidents kChangesMax (older ones of the same incident are folded into later ones
-// first), runs and silences once each, no series. A disk that hangs blocks only the thread: after some seconds no
-// caller waits for it any more. All methods and callbacks run on the thread of `loop`.
+// first), runs and silences once each, no series, messages until there are kDeliveriesMax. A disk that hangs blocks
+// only the thread: after some seconds no caller waits for it any more. All methods and callbacks run on the thread of
+// `loop`.
 #pragma once
 
 #include <chrono>
@@ -27,10 +28,12 @@ class StoreQueue {
  public:
   static constexpr size_t kLineBytesMax = size_t{32} << 20;
   static constexpr size_t kChangesMax = 20000;
+  static constexpr size_t kDeliveriesMax = 20000;
 
   struct Callbacks {
     // Why the store cannot be written: once, until it can again.
     std::function<void(const std::string& why)> on_trouble;
+    // It can; messages that waited may have been dropped, and must be written again.
     std::function<void()> on_recovery;
     // A message for the log.
     std::function<void(const std::string& note)> on_note = [](const std::string&) {};

@@ -67,6 +67,8 @@ class Handler {
 
   // `busy`: null, or the answer to every request that is not urgent because no connection is free.
   virtual Verdict Accept(const Head& head_untrusted, const Caller& caller, const Answer* busy) = 0;
+  // True: a request over TCP needs no token, and may come from a browser. Its body is small.
+  virtual bool AdmitsAnyone(const Head& /*head_untrusted*/) { return false; }
   // The answer to a connection beyond the limit of `most` connections of its sort.
   virtual Answer WhenFull(size_t most) = 0;
   // The answer to a peer without access; nullopt: its connection is closed without an answer.

@@ -60,6 +60,15 @@ beast::http::response<beast::http::string_body> MakeResponse(Answer answer, cons
   response.set(field::server, server);
   response.set(field::content_type, answer.content_type);
   response.set(field::cache_control, "no-store");
+  if (answer.content_type.starts_with("text/html")) {
+    // A page runs no script, loads nothing, appears in no frame, and posts only to this server. Its address may be a
+    // secret.
+    response.set("Content-Security-Policy",
+                 "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'");
+    response.set("Referrer-Policy", "no-referrer");
+    response.set("X-Content-Type-Options", "nosniff");
+    response.set("X-Frame-Options", "DENY");
+  }
   if (!answer.etag.empty()) response.set(field::etag, "\"" + answer.etag + "\"");
   if (!answer.allow.empty()) response.set(field::allow, answer.allow);
   if (!answer.authenticate.empty()) response.set(field::www_authenticate, answer.authenticate);
@@ -220,8 +229,11 @@ asio::awaitable<bool> Session::AnswerRequest() {
   // A response to HEAD has no body, so a client would read body bytes as the beginning of the next response.
   const bool may_keep_alive = head.method() != beast::http::verb::head && parser.get().keep_alive() && !busy_;
   Verdict verdict;
-  if (caller_.gate != nullptr) verdict.rejection = caller_.gate->Refusal(head);
-  is_known_ = is_known_ || !verdict.rejection;
+  const bool is_open = caller_.gate != nullptr && shared_->handler->AdmitsAnyone(head);
+  if (caller_.gate != nullptr && !is_open) verdict.rejection = caller_.gate->Refusal(head);
+  if (is_open && has_body && parser.content_length().value_or(limits.body_bytes) > kSmallBodyBytesMax)
+    verdict.rejection = TooLarge(fmt::format("the body may have at most {} bytes", kSmallBodyBytesMax));
+  is_known_ = is_known_ || (!verdict.rejection && !is_open);
   if (!verdict.rejection) verdict = shared_->handler->Accept(head, caller_, busy_ ? &*busy_ : nullptr);
   std::optional<base::ByteRoom::Share> share;
   const uint64_t body_bytes = has_body ? parser.content_length().value_or(limits.body_bytes) : 0;

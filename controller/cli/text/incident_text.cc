@@ -292,6 +292,40 @@ std::string IncidentsText(const std::vector<Json>& incidents, double now) {
   return TableText(rows);
 }
 
+std::string ReceiversText(const std::vector<Json>& receivers) {
+  std::vector<std::vector<Cell>> rows = {
+      HeadingRow({"RECEIVER", "TYPE", "ACCEPTED", "FAILED", "WAITING", "DEAD", "TROUBLE"})};
+  for (const Json& each : receivers)
+    rows.push_back({{Text(each, "name")},
+                    {Text(each, "type")},
+                    {OrDash(Whole(each, "sent"))},
+                    {OrDash(Whole(each, "failed"))},
+                    {OrDash(Whole(each, "waiting"))},
+                    {OrDash(Whole(each, "dead_letters"))},
+                    {Text(each, "trouble"), Colour::kRed}});
+  return TableText(rows);
+}
+
+std::string DeliveriesText(const std::vector<Json>& messages) {
+  std::vector<std::vector<Cell>> rows = {
+      HeadingRow({"TIME", "STATE", "RECEIVER", "SEVERITY", "KIND", "CHANGE", "RUN", "NOTE"})};
+  for (const Json& each : messages) {
+    const std::string state = Text(each, "state"), severity = Text(each, "severity");
+    std::string note = Text(each, "reason");
+    if (IsTrue(each, "only_counted")) note += note.empty() ? "in a digest" : "; in a digest";
+    if (IsTrue(each, "repeated")) note += note.empty() ? "repeated" : "; repeated";
+    rows.push_back({{LocalTimeText(Number(each, "changed_t"))},
+                    {state, state == "dead" ? Colour::kRed : Colour::kPlain},
+                    {Text(each, "receiver")},
+                    {severity, SeverityColour(severity)},
+                    {Text(each, "kind")},
+                    {Text(each, "change")},
+                    {Text(each, "run")},
+                    {note, Colour::kDim}});
+  }
+  return TableText(rows);
+}
+
 std::string ChangeLine(const std::string& change, const Json& incident) {
   const bool is_acknowledged = change == "acknowledged";
   const double t = is_acknowledged ? Number(Part(incident, "acknowledged"), "t") : Number(incident, "t");

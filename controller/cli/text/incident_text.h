@@ -23,6 +23,10 @@ std::string IncidentsText(const std::vector<Json>& incidents_untrusted, double n
 // from before.
 std::string ChangeLine(const std::string& change, const Json& incident_untrusted);
 
+// The tables of `stepwatch incidents --delivered`: receivers, and messages.
+std::string ReceiversText(const std::vector<Json>& receivers_untrusted);
+std::string DeliveriesText(const std::vector<Json>& messages_untrusted);
+
 bool IsOpen(const Json& incident_untrusted);
 // The time for which an incident has been, or was, open.
 double OpenSeconds(const Json& incident_untrusted, double now);

@@ -11,54 +11,11 @@
 #include "src/http/answers.h"
 #include "tests/catch.h"
 #include "tests/control_socket/test_server.h"
+#include "tests/operations/intake/fake_service.h"
 #include "tests/sockets/token.h"
 
 namespace stepwatch::operations {
 namespace {
-
-// Takes what comes, and knows nothing.
-class FakeService final : public Service {
- public:
-  void Later(std::function<void()> work) override { work(); }
-  double t() const override { return 1000; }
-  void Take(std::vector<Line> lines, std::function<void()> then) override {
-    taken += static_cast<int64_t>(lines.size());
-    then();
-  }
-  bool IsBehind() const override { return is_behind; }
-  void CountRefused(int64_t lines) override { refused += lines; }
-  std::vector<RunSnapshot> Runs() const override { return {}; }
-  std::optional<RunSnapshot> Run(std::string_view) const override { return std::nullopt; }
-  std::vector<std::string> RunsOfStore() const override { return {}; }
-  std::optional<std::string> RunOfStore(std::string_view) const override { return std::nullopt; }
-  void SeriesNames(const std::string&, std::function<void(std::vector<std::string>)> then) override { then({}); }
-  void SeriesOf(const std::string&, const std::string&, std::function<void(std::vector<SeriesPoint>)> then) override {
-    then({});
-  }
-  IncidentRegistry& incidents() override { return incidents_; }
-  void ChangesOf(const std::string&, std::function<void(std::vector<StoredChange>)> then) override { then({}); }
-  bool Acknowledge(const std::string&, const Acknowledgement&, std::function<void()>) override { return false; }
-  bool AddSilence(const Silence& silence, std::function<void()> then) override {
-    const bool is_added = incidents_.Add(silence);
-    if (is_added) then();
-    return is_added;
-  }
-  bool RemoveSilence(const std::string& id, std::function<void()> then) override {
-    const bool is_removed = incidents_.RemoveSilence(id);
-    if (is_removed) then();
-    return is_removed;
-  }
-  DaemonCounts Counts() const override { return {}; }
-  void JobMetrics(std::function<void(std::string page)> then) override { then({}); }
-  Status Ready() const override { return Status(); }
-
-  bool is_behind = false;
-  int64_t taken = 0;
-  int64_t refused = 0;
-
- private:
-  IncidentRegistry incidents_;
-};
 
 http::Answer Ask(FakeService* service, const std::string& method, const std::string& target, const std::string& body,
                  bool may_write = true) {
@@ -101,6 +58,42 @@ TEST_CASE("there are only so many silences") {
   for (size_t i = 0; i < IncidentRegistry::kSilencesMax; ++i)
     REQUIRE(Ask(&service, "POST", "/v1/silences", body).status == 200);
   CHECK(Ask(&service, "POST", "/v1/silences", body).status == 409);
+}
+
+class FakeDeliveries final : public Deliveries {
+ public:
+  http::Answer List(size_t limit) const override { return http::JsonAnswer({{"limit", limit}}); }
+  void Notify(const std::string& receiver, const std::string& body, http::OnAnswer then) override {
+    then(http::JsonAnswer({{"receiver", receiver}, {"bytes", body.size()}}));
+  }
+  bool HasLinks() const override { return has_links; }
+  void AnswerLink(const LinkCall& call, http::OnAnswer then) override {
+    then(http::JsonAnswer({{"acknowledges", call.acknowledges}, {"parts", call.parts}}));
+  }
+
+  bool has_links = false;
+};
+
+TEST_CASE("messages are listed, alerts passed on, and links answered while there are links") {
+  FakeService service;
+  CHECK(Ask(&service, "GET", "/v1/deliveries", "").status == 404);
+  CHECK(Ask(&service, "POST", "/v1/notify/chat", "").status == 404);
+  CHECK(Ask(&service, "GET", "/v1/acknowledge/i/1/s", "").status == 404);
+  FakeDeliveries deliveries;
+  service.messages = &deliveries;
+  CHECK(Ask(&service, "GET", "/v1/deliveries", "").body.find("100") != std::string::npos);
+  CHECK(Ask(&service, "GET", "/v1/deliveries?limit=7", "").body.find("7") != std::string::npos);
+  for (const char* wrong : {"limit=0", "limit=1001", "limit=x", "most=1"})
+    CHECK(Ask(&service, "GET", std::string("/v1/deliveries?") + wrong, "").status == 400);
+  CHECK(Ask(&service, "POST", "/v1/notify/chat", "{}").body.find("chat") != std::string::npos);
+  CHECK(Ask(&service, "POST", "/v1/notify/chat", "{}", false).status == 403);
+  CHECK(Ask(&service, "GET", "/v1/acknowledge/i/1/s", "").status == 404);
+  deliveries.has_links = true;
+  CHECK(Ask(&service, "GET", "/v1/acknowledge/i/1/s", "").body.find("false") != std::string::npos);
+  CHECK(Ask(&service, "POST", "/v1/acknowledge/a%2Fb/1/s", "").body.find("a/b") != std::string::npos);
+  CHECK(IsLink("/v1/acknowledge/i/1/s?x"));
+  CHECK_FALSE(IsLink("/v1/acknowledge/i/1"));
+  CHECK_FALSE(IsLink("/v1/runs"));
 }
 
 TEST_CASE("few clients without the token are kept by stepwatchd, and one that shows it is answered") {

@@ -335,6 +335,47 @@ TEST_CASE("processes are kept until they are gone, and those not seen for long a
   CHECK(Load(*store).processes.empty());
 }
 
+TEST_CASE("messages are kept until they are removed, and all are replaced when they start over") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s.db";
+  const auto store = OpenAt(path);
+  Batch batch;
+  batch.deliveries = {{"a", "1"}, {"b", "2"}};
+  Write(*store, batch);
+  Batch later;
+  later.deliveries = {{"a", std::nullopt}, {"c", "3"}};
+  batch.Append(later);
+  CHECK(batch.deliveries.size() == 3);
+  Write(*store, later);
+  CHECK(Load(*store).deliveries == std::map<std::string, std::string>{{"b", "2"}, {"c", "3"}});
+  Batch over;
+  over.starts_deliveries_over = true;
+  over.deliveries = {{"d", "4"}};
+  batch.Append(over);
+  CHECK(batch.deliveries.size() == 1);
+  Restored restored = Load(*store);
+  restored.Append(over);
+  Write(*store, over);
+  CHECK(Load(*store).deliveries == std::map<std::string, std::string>{{"d", "4"}});
+  CHECK(restored.deliveries == Load(*store).deliveries);
+  batch.DropDeliveries(1);
+  CHECK(batch.deliveries.size() == 1);
+  batch.DropDeliveries(0);
+  CHECK(batch.deliveries.empty());
+}
+
+TEST_CASE("a store of this version from before there were messages gets their table") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "s.db";
+  Batch batch;
+  batch.Add(LineOf(1, "a", 1));
+  Write(*OpenAt(path), batch);
+  RunSql(path, "DROP TABLE deliveries");
+  const auto store = OpenAt(path);
+  CHECK(Load(*store).lines.size() == 1);
+  CHECK(Load(*store).deliveries.empty());
+}
+
 TEST_CASE("a store of an earlier version is taken over with all that it holds") {
   TemporaryDirectory directory;
   const std::string path = directory / "s.db";

@@ -1,0 +1,339 @@
+"""Messages of a real stepwatchd to receivers on this machine, through failures, kills and links."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import command_line
+from described_api import token_file
+from stepwatchd_process import DAEMON, DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, start
+
+SECRET = "hook-secret-5d41402abc4b2a76"
+
+
+class Receiver:
+    """A webhook on a free port: keeps the bodies of requests, and answers as the test says."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.answer: Callable[[dict[str, Any]], int] = lambda body: 200
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                receiver.bodies.append(body)
+                status = receiver.answer(body)
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Return its address."""
+        return f"http://127.0.0.1:{self.server.server_port}/hook/{SECRET}"
+
+    def notices(self) -> list[dict[str, Any]]:
+        """Return all notices of all requests so far."""
+        return [notice for body in self.bodies for notice in body["notices"]]
+
+    def changes(self) -> list[str]:
+        """Return the states of the notices."""
+        return [notice["state"] for notice in self.notices()]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """Listen as a webhook."""
+    listening = Receiver()
+    yield listening
+    listening.server.shutdown()
+    listening.server.server_close()
+
+
+def settings(tmp_path: Path, url: str, **more: Any) -> dict[str, Any]:
+    """Return settings with one receiver, whose address is in a file."""
+    (tmp_path / "url").write_text(url + "\n")
+    hook = {"name": "hook", "type": "webhook", "url_file": str(tmp_path / "url")}
+    return {**NO_JOBS, "delivery": {"receivers": [hook]}, **more}
+
+
+def resolve(daemon: Stepwatchd, run: str = "r1") -> None:
+    """Restart a run and let it train, which resolves its incident."""
+    daemon.send(start(run), *[beat(step, run=run) for step in range(60)])
+    daemon.until(lambda: daemon.incidents(run, "open") == [])
+
+
+def webhook_body(status: str = "firing", name: str = "GpuHot") -> str:
+    """Return a body as Alertmanager posts it."""
+    alert = {
+        "status": status,
+        "labels": {"alertname": name, "severity": "critical", "run": "r9"},
+        "annotations": {"summary": "a GPU is hot"},
+        "startsAt": "2026-11-28T00:00:00Z",
+        "endsAt": "0001-01-01T00:00:00Z",
+        "generatorURL": "",
+        "fingerprint": "0123456789abcdef",
+    }
+    group = {"receiver": "x", "status": "firing", "alerts": [alert], "groupLabels": {}, "commonLabels": {}}
+    return json.dumps({**group, "commonAnnotations": {}, "externalURL": "", "version": "4", "groupKey": "{}"})
+
+
+def test_each_change_of_an_incident_is_one_message_and_is_listed(tmp_path: Path, receiver: Receiver) -> None:
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url)) as daemon:
+        incident = daemon.make_incident()
+        daemon.until(lambda: receiver.changes() == ["opened"])
+        daemon.post(f"/v1/incidents/{incident['id']}/ack", {"by": "kim", "note": ""})
+        daemon.until(lambda: receiver.changes() == ["opened", "acknowledged"])
+        resolve(daemon)
+        daemon.until(lambda: receiver.changes() == ["opened", "acknowledged", "resolved"])
+        notice = receiver.notices()[0]
+        assert notice["key"] == incident["id"] and notice["run"] == "r1" and notice["kind"] == "loss_nonfinite"
+        daemon.until(lambda: len(daemon.get("/v1/deliveries")["sent"]) == 3)
+        listed = daemon.get("/v1/deliveries?limit=1")
+        assert len(listed["sent"]) == 1 and listed["receivers"][0]["sent"] == 3 and listed["dead_letters"] == []
+        assert daemon.metric('stepwatchd_delivery_sent_total{receiver="hook"}') == 3
+        assert daemon.metric('stepwatchd_delivery_waiting{receiver="hook"}') == 0
+        shown = command_line.stepwatch("incidents", "--delivered", "--stepwatchd", str(daemon.socket))
+        assert shown.returncode == 0 and "hook" in shown.stdout and "acknowledged" in shown.stdout, shown.stderr
+        assert daemon.ask("GET", "/v1/deliveries?limit=0")[0] == 400
+
+
+def test_a_silenced_incident_is_no_message(tmp_path: Path, receiver: Receiver) -> None:
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url)) as daemon:
+        daemon.post("/v1/silences", {"run": "quiet*", "seconds": 600})
+        daemon.make_incident("quiet1")
+        daemon.make_incident("loud")
+        daemon.until(lambda: receiver.changes() == ["opened"])
+        assert receiver.notices()[0]["run"] == "loud"
+
+
+def test_a_kill_between_post_and_receipt_loses_nothing_and_repeats_one_message(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    held = threading.Event()
+
+    def hold(body: dict[str, Any]) -> int:
+        held.wait(DEADLINE_SECONDS)
+        return 200
+
+    receiver.answer = hold
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url)) as daemon:
+        daemon.make_incident("r1")
+        daemon.until(lambda: len(receiver.bodies) == 1)
+        daemon.make_incident("r2")
+        daemon.kill(signal.SIGKILL)
+        receiver.answer = lambda body: 200
+        held.set()
+        daemon.start()
+        daemon.until(lambda: {notice["run"] for notice in receiver.notices()} == {"r1", "r2"})
+        daemon.until(lambda: daemon.metric('stepwatchd_delivery_waiting{receiver="hook"}') == 0)
+        times = [(notice["run"], notice["repeated"]) for notice in receiver.notices()]
+        assert sorted(times) == [("r1", False), ("r1", True), ("r2", False)]
+        # All of it was received: another restart sends no more.
+        daemon.kill(signal.SIGKILL)
+        daemon.start()
+        daemon.make_incident("r3")
+        daemon.until(lambda: "r3" in {notice["run"] for notice in receiver.notices()})
+        assert len(receiver.notices()) == 4
+
+
+def test_failures_are_retried_and_a_rejection_is_a_dead_letter(tmp_path: Path, receiver: Receiver) -> None:
+    statuses = [500, 503, 200, 400]
+    receiver.answer = lambda body: statuses.pop(0) if statuses else 200
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url)) as daemon:
+        daemon.make_incident("r1")
+        daemon.until(lambda: len(daemon.get("/v1/deliveries")["sent"]) == 1)
+        daemon.make_incident("r2")
+        daemon.until(lambda: len(daemon.get("/v1/deliveries")["dead_letters"]) == 1)
+        dead = daemon.get("/v1/deliveries")["dead_letters"][0]
+        assert dead["run"] == "r2" and "400" in dead["reason"]
+        assert daemon.metric('stepwatchd_delivery_failed_total{receiver="hook"}') == 3
+        assert daemon.metric('stepwatchd_delivery_dead_letters{receiver="hook"}') == 1
+        daemon.make_incident("r3")
+        daemon.until(lambda: len(daemon.get("/v1/deliveries")["sent"]) == 2)
+
+
+def test_an_alert_of_alertmanager_is_delivered_once_also_after_a_restart(tmp_path: Path, receiver: Receiver) -> None:
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url)) as daemon:
+        assert daemon.post("/v1/notify/hook", webhook_body())["taken"] == 1
+        assert daemon.post("/v1/notify/hook", webhook_body())["known"] == 1
+        daemon.until(lambda: receiver.changes() == ["opened"])
+        daemon.until(lambda: len(daemon.get("/v1/deliveries")["sent"]) == 1)
+        daemon.kill(signal.SIGKILL)
+        daemon.start()
+        assert daemon.post("/v1/notify/hook", webhook_body())["known"] == 1
+        assert daemon.post("/v1/notify/hook", webhook_body("resolved"))["taken"] == 1
+        daemon.until(lambda: receiver.changes() == ["opened", "resolved"])
+        assert daemon.ask("POST", "/v1/notify/hook", "{}")[0] == 400
+        assert daemon.ask("POST", "/v1/notify/other", webhook_body())[0] == 404
+
+
+def browse(address: str, url: str, body: str | None = None) -> tuple[int, http.client.HTTPMessage, str]:
+    """Send a request as a browser does, without a token."""
+    connection = http.client.HTTPConnection(address, timeout=30)
+    headers = {"Host": "stepwatch.example", "Origin": "https://stepwatch.example"}
+    if body is not None:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    connection.request("GET" if body is None else "POST", urlsplit(url).path, body, headers)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, answer.headers, text
+
+
+def test_a_signed_link_shows_the_incident_and_its_button_acknowledges_once(tmp_path: Path, receiver: Receiver) -> None:
+    listen = {
+        "tcp": "127.0.0.1:0",
+        "token_file": str(token_file(tmp_path)),
+        "public_url": "https://stepwatch.example/monitor/",
+    }
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url, listen=listen)) as daemon:
+        address = daemon.until(lambda: tcp_address(daemon))
+        key = daemon.until(lambda: next((daemon.directory / "state").glob("acknowledge.key"), None))
+        assert key.stat().st_mode & 0o077 == 0
+        incident = daemon.make_incident('r<b>"1')
+        daemon.until(lambda: receiver.changes() == ["opened"])
+        link = receiver.notices()[0]["acknowledge_link"]
+        assert link.startswith("https://stepwatch.example/monitor/v1/acknowledge/")
+        link = link.replace("/monitor", "")
+        status, headers, page = browse(address, link)
+        assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8" and "<form" in page
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; form-action 'self'")
+        assert headers["Referrer-Policy"] == "no-referrer" and headers["X-Frame-Options"] == "DENY"
+        assert "<b>" not in page and "r&lt;b&gt;&quot;1" in page and "<script" not in page
+        # A preview of the link changes nothing.
+        assert daemon.get(f"/v1/incidents/{incident_path(incident)}")["incident"]["acknowledged"] is None
+        for wrong in (link[:-1] + ("0" if link[-1] != "0" else "1"), link.rsplit("/", 2)[0] + "/1/" + "0" * 64):
+            assert browse(address, wrong)[0] == 404
+            assert browse(address, wrong, "by=eve")[0] == 404
+        status, _, page = browse(address, link, "by=Kim+%3Cb%3E")
+        assert status == 200 and "Acknowledged by Kim &lt;b&gt;" in page and "<form" not in page
+        acknowledged = daemon.get(f"/v1/incidents/{incident_path(incident)}")["incident"]["acknowledged"]
+        assert acknowledged["by"] == "Kim <b> (by a link in a message)"
+        assert "Acknowledged by Kim" in browse(address, link, "by=eve")[2]
+        assert daemon.get(f"/v1/incidents/{incident_path(incident)}")["incident"]["acknowledged"] == acknowledged
+        daemon.until(lambda: receiver.changes() == ["opened", "acknowledged"])
+        # The rest of the interface needs its token.
+        assert browse(address, "/v1/runs")[0] in (401, 403)
+        assert browse(address, "/v1/acknowledge")[0] in (401, 403)
+        assert browse(address, link, "x" * 100_000)[0] == 413
+        # Without the address there are no links.
+        daemon.config.write_text(json.dumps(settings(tmp_path, receiver.url, listen={**listen, "public_url": ""})))
+        daemon.until(lambda: browse(address, link)[0] in (401, 403))
+
+
+def incident_path(incident: dict[str, Any]) -> str:
+    """Return the id of an incident as part of a path."""
+    return "".join(c if c.isalnum() or c in "-_." else f"%{ord(c):02X}" for c in incident["id"])
+
+
+def tcp_address(daemon: Stepwatchd) -> str | None:
+    """Return the address of its TCP port, which the log names."""
+    marks = [word.strip(",.;") for word in daemon.log.read_text().split() if word.startswith("127.0.0.1:")]
+    return next((mark for mark in marks if not mark.endswith(":0")), None)
+
+
+def test_secrets_are_in_no_log_metric_answer_or_file_of_the_state(tmp_path: Path, receiver: Receiver) -> None:
+    receiver.answer = lambda body: 400
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url)) as daemon:
+        daemon.make_incident("r1")
+        daemon.until(lambda: len(daemon.get("/v1/deliveries")["dead_letters"]) == 1)
+        (tmp_path / "url").write_text(f"http://127.0.0.1:1/{SECRET}\n")
+        daemon.make_incident("r2")
+        daemon.until(lambda: daemon.get("/v1/deliveries")["receivers"][0]["failed"] >= 2)
+        (tmp_path / "url").write_text(f"no address {SECRET}\n")
+        daemon.until(lambda: daemon.get("/v1/deliveries")["receivers"][0]["failed"] >= 3)
+        (tmp_path / "url").unlink()
+        daemon.until(lambda: daemon.get("/v1/deliveries")["receivers"][0]["failed"] >= 4)
+        assert daemon.process is not None
+        texts = [daemon.ask("GET", path)[2] for path in ("/v1/deliveries", "/metrics", "/-/ready", "/v1/incidents")]
+        texts.append(Path(f"/proc/{daemon.process.pid}/cmdline").read_text())
+        texts.append(command_line.stepwatch("incidents", "--delivered", "--stepwatchd", str(daemon.socket)).stdout)
+        daemon.kill(signal.SIGTERM)
+        files = [path for path in (daemon.directory / "state").rglob("*") if path.is_file()]
+        contents = [path.read_bytes() for path in [*files, daemon.log]]
+        assert all(SECRET not in text for text in texts)
+        assert all(SECRET.encode() not in content for content in contents)
+
+
+def run_stepwatchd(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a verb of stepwatchd."""
+    command = [str(DAEMON), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
+
+
+def test_a_test_message_reports_whether_it_was_accepted(tmp_path: Path, receiver: Receiver) -> None:
+    config = tmp_path / "settings.json"
+    config.write_text(json.dumps(settings(tmp_path, receiver.url)))
+    done = run_stepwatchd("test-alert", "hook", "--config", config)
+    assert done.returncode == 0 and "has accepted" in done.stdout, done.stderr
+    assert receiver.notices()[0]["kind"] == "test"
+    receiver.answer = lambda body: 404
+    done = run_stepwatchd("test-alert", "hook", "--config", config)
+    assert done.returncode == 1 and "404" in done.stderr and SECRET not in done.stderr + done.stdout
+    done = run_stepwatchd("test-alert", "hok", "--config", config)
+    assert done.returncode == 2 and "the receivers are hook" in done.stderr
+    assert run_stepwatchd("test-alert", "hook").returncode == 2
+    (tmp_path / "url").unlink()
+    done = run_stepwatchd("test-alert", "hook", "--config", config)
+    assert done.returncode == 1 and str(tmp_path / "url") in done.stderr
+
+
+def test_wrong_settings_of_delivery_are_refused_with_their_place(tmp_path: Path, receiver: Receiver) -> None:
+    config = tmp_path / "settings.json"
+    good = settings(tmp_path, receiver.url)
+
+    def error_of(delivery: object) -> dict[str, Any]:
+        config.write_text(json.dumps({"delivery": delivery}, indent=1))
+        done = run_stepwatchd("check-config", config, "--json")
+        assert done.returncode == 2
+        error: dict[str, Any] = json.loads(done.stdout)["error"]
+        assert error["line"] > 0
+        return error
+
+    hook = good["delivery"]["receivers"][0]
+    assert error_of({"receivers": [{**hook, "type": "slak"}]})["key"] == "delivery.receivers[0].type"
+    assert error_of({"receivers": [{**hook, "urlfile": "x"}]})["key"] == "delivery.receivers[0].urlfile"
+    assert error_of({"receivers": [hook, hook]})["key"] == "delivery.receivers[1].name"
+    assert error_of({"routes": [{"receivers": ["hook"]}]})["key"] == "delivery.routes[0].receivers[0]"
+    route = {"receivers": ["hok"], "severity": ["critical"]}
+    error = error_of({"routes": [route], "receivers": [hook]})
+    assert error["key"] == "delivery.routes[0].receivers[0]" and 'did you mean "hook"' in error["message"]
+    assert error_of({"routes": [{"receivers": [], "severity": ["bad"]}]})["key"] == "delivery.routes[0].severity[0]"
+    bot = {"name": "bot", "type": "slack", "url": f"https://hooks.slack.example/{SECRET}"}
+    error = error_of({"receivers": [bot]})
+    assert error["key"] == "delivery.receivers[0]" and SECRET not in json.dumps(error)
+
+
+def test_receivers_follow_the_settings_and_a_bad_edit_changes_nothing(tmp_path: Path, receiver: Receiver) -> None:
+    with Stepwatchd(tmp_path, {**NO_JOBS}) as daemon:
+        daemon.make_incident("r1")
+        good = settings(tmp_path, receiver.url)
+        daemon.config.write_text(json.dumps(good))
+        daemon.until(lambda: daemon.get("/v1/deliveries")["receivers"])
+        daemon.make_incident("r2")
+        daemon.until(lambda: receiver.changes() == ["opened"])
+        daemon.config.write_text(json.dumps({**good, "delivery": {"receivers": [{"name": "x"}]}}))
+        daemon.until(lambda: '"type"' in daemon.log.read_text())
+        daemon.make_incident("r3")
+        daemon.until(lambda: len(receiver.notices()) == 2)
+        assert {notice["run"] for notice in receiver.notices()} == {"r2", "r3"}
