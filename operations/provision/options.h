@@ -32,7 +32,7 @@ struct ProvisionOptions {
   std::vector<std::string> teams;  // COMPONENT=ADDRESS
   std::string grafana;             // URL, for links in alerts
   std::string runbook;             // URL, to which the name of the alert is added
-  std::string watchdog;            // URL of a dead man's switch; empty: the receiver "watchdog" of stepwatchd
+  std::string watchdog;            // URL of a dead man's switch; empty: stepwatchd is one
 };
 
 // Every text of the options goes into YAML and JSON, so each has a narrow alphabet.

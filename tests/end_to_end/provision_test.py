@@ -282,6 +282,29 @@ def test_inhibition_mutes_only_alerts_of_the_same_host_gpu_or_run(full: Path, tm
         until(lambda: muted() == {"idle_b_hot", "idle_a", "idle_b", "disk_a", "drop"}, muted)
         send(server.url, {"id": "nan", "alertname": "NotFinite", "cluster": "c", "run": "r"})
         until(lambda: muted() >= {"spike", "spike_on_a"}, muted)
+        assert not muted() & {"nan", "stalled", "down", "no_node", "hot_b", "hot_unknown"}
+
+
+def test_an_incident_of_stepwatchd_mutes_the_coarser_alert_of_the_same_run(full: Path, tmp_path: Path) -> None:
+    with alertmanager(tmp_path, free_ports(1)[0], full / "alertmanager/alertmanager.yml") as server:
+
+        def state(name: str) -> dict[str, str]:
+            found = server.get("/api/v2/alerts")
+            return {
+                each["labels"]["run"]: each["status"]["state"] for each in found if each["labels"]["alertname"] == name
+            }
+
+        twins = {"loss_nonfinite": "NotFinite", "stuck": "Stalled", "throughput_drop": "TrainingThroughputDrop"}
+        for incident, alert in twins.items():
+            send(
+                server.url,
+                *[{"alertname": alert, "cluster": "c", "run": run} for run in ("r1", "r2")],
+                {"alertname": incident, "run": "r1", "incident": "i1"},
+                {"alertname": incident, "run": "r2"},  # of somebody else
+            )
+            until(lambda name=alert: state(name).get("r1") == "suppressed", lambda name=alert: state(name))
+            # TrainingThroughputDrop of r2 is muted by Stalled of r2, as long as that fires.
+            assert alert == "TrainingThroughputDrop" or state(alert)["r2"] != "suppressed"
 
 
 # --- Grafana and compose ---
