@@ -86,17 +86,19 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/detectors": (6, ("operations/vocabulary", "operations/runs")),
     "operations/incidents": (6, ("operations/vocabulary", "operations/runs", "operations/detectors")),
     "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
+    "operations/metrics": (6, ("operations/vocabulary", "operations/runs")),
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/discovery": (
         6,
-        ("operations/vocabulary", "operations/trace", "operations/witness"),
+        ("operations/vocabulary", "operations/trace", "operations/metrics", "operations/witness"),
     ),
     "operations/daemon": (
         6,
         (
             "operations/store",
             "operations/intake",
+            "operations/metrics",
             "operations/witness",
             "operations/discovery",
             "operations/vocabulary",

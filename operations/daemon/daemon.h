@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -24,6 +25,9 @@
 #include "operations/incidents/observer.h"
 #include "operations/intake/server.h"
 #include "operations/intake/service.h"
+#include "operations/metrics/drop_directory.h"
+#include "operations/metrics/metric_family.h"
+#include "operations/metrics/scrape_targets.h"
 #include "operations/store/store_queue.h"
 
 namespace boost::asio {
@@ -78,7 +82,8 @@ class Daemon final : public Service {
   bool RemoveSilence(const std::string& id, std::function<void()> then) override;
   DaemonCounts Counts() const override;
   Status Ready() const override;
-  void JobMetrics(std::function<void(std::string page)> then) override;
+  void Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) override;
+  void OtherMetrics(http::MetricsFormat format, std::function<void(std::string page)> then) override;
 
   const Intake& intake() const { return intake_; }
 
@@ -99,6 +104,8 @@ class Daemon final : public Service {
   void ApplyUpstream();
   void StartDiscovery();
   void ApplyDiscovery();
+  void ApplyMetrics();
+  void TickMetrics(double now);
   // Lines from `begun_number` on are of this process; 0: none yet.
   void Restore(const Restored& restored, int64_t begun_number);
   void RestoreLate(const Restored& restored);
@@ -118,6 +125,8 @@ class Daemon final : public Service {
   // metrics.
   void LogLoss(const std::string& what);
   void LookForLosses();
+  // The metrics that stepwatchd itself has, apart from its counts.
+  std::vector<MetricFamily> Families() const;
   // Records and stores changes; `then` is called when they are safe.
   void Publish(const std::vector<Incident>& changes, std::function<void()> then);
   // Removes the data of runs that are over, or that the observer has forgotten.
@@ -134,9 +143,11 @@ class Daemon final : public Service {
   IncidentRegistry incidents_;
   ClockWatch clock_;
   std::unique_ptr<StoreQueue> store_;
-  std::optional<StateWriter> state_;      // with the store
-  std::unique_ptr<Upstream> upstream_;    // null without an upstream
-  std::unique_ptr<Discovery> discovery_;  // null: it is disabled
+  std::optional<StateWriter> state_;         // with the store
+  std::unique_ptr<Upstream> upstream_;       // null without an upstream
+  std::unique_ptr<Discovery> discovery_;     // null: it is disabled
+  std::optional<DropDirectory> drop_;        // nullopt: it is disabled, likewise
+  std::optional<TargetsFile> targets_file_;  // likewise
   Intake intake_;
   watch::Timer tick_;
 
@@ -152,6 +163,7 @@ class Daemon final : public Service {
   int64_t lines_taken_ = 0;
   int64_t lines_refused_ = 0;
   int64_t requests_left_out_ = 0;
+  std::map<std::pair<IncidentKind, Severity>, int64_t> incidents_opened_;
   std::set<std::string> losses_logged_;
   double loop_delay_ = 0;
   double loop_delay_max_ = 0;

@@ -72,6 +72,12 @@ constexpr KeyRule<UpstreamSettings> kUpstream[] = {
     Whole<&UpstreamSettings::spool_mib, UpstreamSettings>("spool_mib"),
 };
 
+constexpr KeyRule<MetricsSettings> kMetrics[] = {
+    Text<&MetricsSettings::directory, MetricsSettings>("directory"),
+    Whole<&MetricsSettings::file_seconds, MetricsSettings>("file_seconds"),
+    Text<&MetricsSettings::targets_file, MetricsSettings>("targets_file"),
+};
+
 template <auto member, const auto& rules, class T = DaemonSettings>
 constexpr KeyRule<T> Object(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
@@ -91,6 +97,7 @@ constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::store, kStore>("store"),
     Object<&DaemonSettings::discovery, kDiscovery>("discovery"),
     Object<&DaemonSettings::upstream, kUpstream>("upstream"),
+    Object<&DaemonSettings::metrics, kMetrics>("metrics"),
     Object<&DaemonSettings::detectors, kDetectors>("detectors"),
 };
 

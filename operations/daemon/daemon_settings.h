@@ -46,11 +46,20 @@ struct UpstreamSettings {
   bool operator==(const UpstreamSettings&) const = default;
 };
 
+struct MetricsSettings {
+  std::string directory;        // with files of metrics; empty: none
+  int64_t file_seconds = 3600;  // age up to which they are on the page
+  std::string targets_file;     // for Prometheus' discovery; empty: none
+
+  bool operator==(const MetricsSettings&) const = default;
+};
+
 struct DaemonSettings {
   ListenSettings listen;
   StoreSettings store;
   DiscoverySettings discovery;
   UpstreamSettings upstream;
+  MetricsSettings metrics;
   Settings detectors;
 };
 

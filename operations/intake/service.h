@@ -6,12 +6,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "operations/intake/incident_registry.h"
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
 #include "operations/vocabulary/line.h"
+#include "operations/vocabulary/names.h"
+#include "src/http/metrics_format.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::operations {
@@ -21,6 +24,7 @@ struct DaemonCounts {
   double uptime_seconds = 0;
   std::map<std::string, int64_t> runs;            // by state
   std::map<std::string, int64_t> incidents_open;  // by kind
+  std::map<std::pair<IncidentKind, Severity>, int64_t> incidents_opened;
   int64_t lines_taken = 0;
   int64_t lines_refused = 0;
   int64_t lines_dropped = 0;         // for lack of room: beyond the limit of runs or ranks
@@ -40,8 +44,8 @@ struct DaemonCounts {
   int64_t upstream_dropped_bytes = 0;
 };
 
-// The page of /metrics in Prometheus' text format.
-std::string DaemonMetricsText(const DaemonCounts& counts);
+// The beginning of the page of /metrics.
+std::string DaemonMetricsText(const DaemonCounts& counts, http::MetricsFormat format);
 
 class Service {
  public:
@@ -78,8 +82,10 @@ class Service {
   virtual bool RemoveSilence(const std::string& id, std::function<void()> then) = 0;
 
   virtual DaemonCounts Counts() const = 0;
-  // The metrics of the jobs of this machine, as one page; empty without discovery.
-  virtual void JobMetrics(std::function<void(std::string page)> then) = 0;
+  // The metrics of runs, and of the jobs of this machine: the rest of the page of /metrics, without its end.
+  virtual void OtherMetrics(http::MetricsFormat format, std::function<void(std::string page)> then) = 0;
+  // Targets of scrapes as JSON: this stepwatchd, the jobs that have TCP, or both.
+  virtual void Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) = 0;
   // Ok, or the reason why stepwatchd is not ready.
   virtual Status Ready() const = 0;
 };

@@ -1,4 +1,4 @@
-#include "operations/discovery/merge_expositions.h"
+#include "operations/metrics/merge_expositions.h"
 
 #include <fmt/format.h>
 
@@ -8,16 +8,16 @@
 #include <string_view>
 #include <utility>
 
-#include "operations/discovery/parse_exposition.h"
+#include "operations/metrics/open_metrics.h"
+#include "operations/metrics/parse_exposition.h"
 #include "src/base/text.h"
+#include "src/http/metrics_page.h"
 
 namespace stepwatch::operations {
 namespace {
 
 struct Family {
-  std::string help;
-  std::string type;
-  std::string samples;
+  MergedFamily merged;
   std::set<std::string> seen;  // names and labels of its samples
 };
 
@@ -58,15 +58,17 @@ Labels Joined(const std::vector<ExpositionLabel>& own, const ExpositionSample& s
   return labels;
 }
 
-std::string TextOf(const Labels& labels) {
+// Joined by commas; the label with this name is left out.
+std::string TextOf(const Labels& labels, std::string_view without) {
   std::vector<std::string> texts;
-  for (const auto& [name, value] : labels) texts.push_back(fmt::format("{}=\"{}\"", name, value));
-  return texts.empty() ? "" : "{" + base::Joined(texts, ",") + "}";
+  for (const auto& [name, value] : labels)
+    if (name != without) texts.push_back(fmt::format("{}=\"{}\"", name, value));
+  return base::Joined(texts, ",");
 }
 
 class Merger {
  public:
-  explicit Merger(size_t bytes_max) : bytes_max_(bytes_max) {}
+  Merger(http::MetricsFormat format, size_t bytes_max) : format_(format), bytes_max_(bytes_max) {}
 
   void Add(const ExpositionPage& page) {
     const ParsedExposition parsed = ParseExposition(page.text_untrusted);
@@ -76,26 +78,41 @@ class Merger {
   }
 
   std::string Finish(size_t scraped, size_t missing) && {
-    std::string text;
-    for (const std::string& name : order_) {
-      const Family& family = families_.find(name)->second;
-      if (family.samples.empty()) continue;
-      if (!family.help.empty()) text += fmt::format("# HELP {} {}\n", name, family.help);
-      text += fmt::format("# TYPE {} {}\n", name, family.type) + family.samples;
-    }
-    const auto own = [&](std::string_view name, std::string_view help, size_t value) {
-      text += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{0} {2}\n", name, help, value);
-    };
-    own("stepwatchd_jobs_scraped", "Jobs of this machine whose metrics are on this page.", scraped);
-    own("stepwatchd_jobs_not_scraped", "Jobs of this machine that did not respond in time.", missing);
-    own("stepwatchd_jobs_samples_left_out", "Lines of these jobs that are not samples, or did not fit.",
-        samples_left_out_);
-    own("stepwatchd_jobs_families_refused",
-        "Families of these jobs that are left out because Prometheus would reject the page.", families_left_out_);
-    return text;
+    std::vector<const MergedFamily*> families;
+    for (const std::string& name : order_)
+      if (const MergedFamily& family = families_.find(name)->second.merged; !family.samples.empty())
+        families.push_back(&family);
+    std::string text = format_ == http::MetricsFormat::kOpenMetrics ? OpenText(families) : PlainText(families);
+    http::MetricsPage own(format_);
+    own.One("stepwatchd_jobs_scraped", "gauge", "Jobs of this machine whose metrics are on this page.", scraped);
+    own.One("stepwatchd_jobs_not_scraped", "gauge", "Jobs of this machine that did not respond in time.", missing);
+    own.One("stepwatchd_jobs_samples_left_out", "gauge",
+            "Lines of these jobs and files that are not samples, or did not fit.", samples_left_out_);
+    own.One("stepwatchd_jobs_families_refused", "gauge",
+            "Families of these jobs and files that are left out because Prometheus would reject the page.",
+            families_left_out_);
+    return text + std::move(own).Begin();
   }
 
  private:
+  static std::string PlainText(const std::vector<const MergedFamily*>& families) {
+    std::string text;
+    for (const MergedFamily* family : families) {
+      if (!family->help.empty()) text += fmt::format("# HELP {} {}\n", family->name, family->help);
+      text += fmt::format("# TYPE {} {}\n", family->name, family->type);
+      for (const MergedSample& sample : family->samples)
+        text += fmt::format("{} {}\n", SeriesText(*family, sample), sample.value);
+    }
+    return text;
+  }
+
+  std::string OpenText(const std::vector<const MergedFamily*>& families) {
+    OpenMetricsPart part = OpenMetricsText(families);
+    families_left_out_ += part.families_left_out;
+    samples_left_out_ += part.samples_left_out;
+    return std::move(part.text);
+  }
+
   // The names of a histogram's parts belong to no other family: of two families with one name the first is kept.
   bool Claim(const ExpositionFamily& family) {
     std::vector<std::string> names{family.name};
@@ -106,8 +123,9 @@ class Merger {
     });
     if (!is_free) return false;
     const auto [found, is_new] = families_.try_emplace(family.name);
-    if (!is_new) return found->second.type == family.type;
-    found->second.type = family.type;
+    if (!is_new) return found->second.merged.type == family.type;
+    found->second.merged.name = family.name;
+    found->second.merged.type = family.type;
     order_.push_back(family.name);
     for (const std::string& name : names) owners_[name] = family.name;
     return true;
@@ -120,21 +138,30 @@ class Merger {
       return;
     }
     Family& family = families_.find(parsed.name)->second;
-    if (family.help.empty()) family.help = parsed.help;
+    if (family.merged.help.empty()) family.merged.help = parsed.help;
+    const std::string_view bound_label = BoundLabel(parsed.type);
     for (const ExpositionSample& sample : parsed.samples) {
       Labels labels = Joined(own, sample);
-      const std::string series = std::string(sample.name) + TextOf(labels);
+      MergedSample merged;
+      for (const std::string_view ending : SampleEndings(parsed.type))
+        if (sample.name.size() == parsed.name.size() + ending.size() && sample.name.ends_with(ending))
+          merged.ending = ending;
+      merged.labels = TextOf(labels, bound_label);
+      for (const auto& [name, value] : labels)
+        if (!bound_label.empty() && name == bound_label) merged.bound = value;
+      merged.value = sample.value;
+      const size_t bytes = SeriesText(family.merged, merged).size() + merged.value.size() + 2;
       std::sort(labels.begin(), labels.end());
-      const size_t bytes = series.size() + sample.value.size() + 2;
-      if (bytes_ + bytes > bytes_max_ || !family.seen.insert(std::string(sample.name) + TextOf(labels)).second) {
+      if (bytes_ + bytes > bytes_max_ || !family.seen.insert(std::string(sample.name) + TextOf(labels, "")).second) {
         ++samples_left_out_;
         continue;
       }
       bytes_ += bytes;
-      family.samples += fmt::format("{} {}\n", series, sample.value);
+      family.merged.samples.push_back(std::move(merged));
     }
   }
 
+  const http::MetricsFormat format_;
   const size_t bytes_max_;
   size_t bytes_ = 0;
   size_t samples_left_out_ = 0;
@@ -146,10 +173,15 @@ class Merger {
 
 }  // namespace
 
-std::string MergeExpositions(const std::vector<ExpositionPage>& pages, size_t pages_missing, size_t bytes_max) {
-  Merger merger(bytes_max);
-  for (const ExpositionPage& page : pages) merger.Add(page);
-  return std::move(merger).Finish(pages.size(), pages_missing);
+std::string MergeExpositions(const std::vector<ExpositionPage>& pages, size_t pages_missing, http::MetricsFormat format,
+                             size_t bytes_max) {
+  Merger merger(format, bytes_max);
+  size_t jobs = 0;
+  for (const ExpositionPage& page : pages) {
+    merger.Add(page);
+    if (page.is_of_job) ++jobs;
+  }
+  return std::move(merger).Finish(jobs, pages_missing);
 }
 
 }  // namespace stepwatch::operations
