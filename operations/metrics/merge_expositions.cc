@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "operations/metrics/open_metrics.h"
@@ -18,7 +18,7 @@ namespace {
 
 struct Family {
   MergedFamily merged;
-  std::set<std::string> seen;  // names and labels of its samples
+  std::unordered_set<std::string> seen;  // ends of the names, and labels, of its samples
 };
 
 std::string Escaped(std::string_view value) {
@@ -33,24 +33,28 @@ std::string Escaped(std::string_view value) {
   return text;
 }
 
+// Names and escaped values.
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
+Labels EscapedLabels(const std::vector<ExpositionLabel>& labels) {
+  Labels escaped;
+  for (const ExpositionLabel& label : labels) escaped.emplace_back(label.name, Escaped(label.value));
+  return escaped;
+}
+
 // Joins both, without names that occur twice.
-Labels Joined(const std::vector<ExpositionLabel>& own, const ExpositionSample& sample) {
-  Labels labels;
-  for (const ExpositionLabel& label : own) labels.emplace_back(label.name, Escaped(label.value));
-  const size_t own_count = labels.size();
+Labels Joined(const Labels& own, const ExpositionSample& sample) {
+  Labels labels = own;
   const auto is_taken = [&](const std::string& name) {
     const auto has_name = [&](const auto& label) { return label.first == name; };
     return std::any_of(labels.begin(), labels.end(), has_name) ||
            std::any_of(sample.labels.begin(), sample.labels.end(), has_name);
   };
   for (const auto& [name, value] : sample.labels) {
-    const auto end = labels.begin() + static_cast<std::ptrdiff_t>(own_count);
-    const auto same = std::find_if(labels.begin(), end, [&](const auto& label) { return label.first == name; });
-    if (same != end && same->second == value) continue;
+    const auto same = std::find_if(own.begin(), own.end(), [&](const auto& label) { return label.first == name; });
+    if (same != own.end() && same->second == value) continue;
     std::string free(name);
-    if (same != end) do
+    if (same != own.end()) do
         free = "exported_" + free;
       while (is_taken(free));
     labels.emplace_back(std::move(free), std::string(value));
@@ -60,10 +64,13 @@ Labels Joined(const std::vector<ExpositionLabel>& own, const ExpositionSample& s
 
 // Joined by commas; the label with this name is left out.
 std::string TextOf(const Labels& labels, std::string_view without) {
-  std::vector<std::string> texts;
-  for (const auto& [name, value] : labels)
-    if (name != without) texts.push_back(fmt::format("{}=\"{}\"", name, value));
-  return base::Joined(texts, ",");
+  std::string text;
+  for (const auto& [name, value] : labels) {
+    if (name == without) continue;
+    if (!text.empty()) text += ',';
+    text.append(name).append("=\"").append(value).append("\"");
+  }
+  return text;
 }
 
 class Merger {
@@ -74,7 +81,8 @@ class Merger {
     const ParsedExposition parsed = ParseExposition(page.text_untrusted);
     samples_left_out_ += parsed.samples_bad;
     families_left_out_ += parsed.families_bad;
-    for (const ExpositionFamily& family : parsed.families) AddFamily(family, page.labels);
+    const Labels own = EscapedLabels(page.labels);
+    for (const ExpositionFamily& family : parsed.families) AddFamily(family, own);
   }
 
   std::string Finish(size_t scraped, size_t missing) && {
@@ -101,7 +109,7 @@ class Merger {
       if (!family->help.empty()) text += fmt::format("# HELP {} {}\n", family->name, family->help);
       text += fmt::format("# TYPE {} {}\n", family->name, family->type);
       for (const MergedSample& sample : family->samples)
-        text += fmt::format("{} {}\n", SeriesText(*family, sample), sample.value);
+        text.append(SeriesText(*family, sample)).append(" ").append(sample.value).append("\n");
     }
     return text;
   }
@@ -131,7 +139,7 @@ class Merger {
     return true;
   }
 
-  void AddFamily(const ExpositionFamily& parsed, const std::vector<ExpositionLabel>& own) {
+  void AddFamily(const ExpositionFamily& parsed, const Labels& own) {
     if (!Claim(parsed)) {
       samples_left_out_ += parsed.samples.size();
       ++families_left_out_;
@@ -150,9 +158,11 @@ class Merger {
       for (const auto& [name, value] : labels)
         if (!bound_label.empty() && name == bound_label) merged.bound = value;
       merged.value = sample.value;
-      const size_t bytes = SeriesText(family.merged, merged).size() + merged.value.size() + 2;
+      // With the quotes and the like of the line.
+      const size_t bytes = sample.name.size() + merged.labels.size() + merged.bound.size() + merged.value.size() + 16;
       std::sort(labels.begin(), labels.end());
-      if (bytes_ + bytes > bytes_max_ || !family.seen.insert(std::string(sample.name) + TextOf(labels, "")).second) {
+      std::string series = std::string(merged.ending) + "{" + TextOf(labels, "");
+      if (bytes_ + bytes > bytes_max_ || !family.seen.insert(std::move(series)).second) {
         ++samples_left_out_;
         continue;
       }

@@ -131,7 +131,7 @@ class Writer {
     if (!help.empty()) part_.text += fmt::format("# HELP {} {}\n", name, help);
     part_.text += fmt::format("# TYPE {} {}\n", name, type);
     for (const MergedSample* each : samples)
-      part_.text += fmt::format("{} {}\n", SeriesText(family, *each), ValueText(*each));
+      part_.text.append(SeriesText(family, *each)).append(" ").append(ValueText(*each)).append("\n");
   }
 
   void AddGrouped(const MergedFamily& family) {
@@ -179,11 +179,15 @@ std::string_view BoundLabel(std::string_view type) {
 }
 
 std::string SeriesText(const MergedFamily& family, const MergedSample& sample) {
-  std::string text = family.name + std::string(sample.ending);
-  std::string labels = sample.labels;
-  if (!sample.bound.empty())
-    labels += fmt::format("{}{}=\"{}\"", labels.empty() ? "" : ",", BoundLabel(family.type), NumberText(sample.bound));
-  return labels.empty() ? text : text + "{" + labels + "}";
+  std::string text = family.name;
+  text += sample.ending;
+  if (sample.labels.empty() && sample.bound.empty()) return text;
+  text.append("{").append(sample.labels);
+  if (!sample.bound.empty()) {
+    if (!sample.labels.empty()) text += ',';
+    text.append(BoundLabel(family.type)).append("=\"").append(NumberText(sample.bound)).append("\"");
+  }
+  return text + "}";
 }
 
 OpenMetricsPart OpenMetricsText(const std::vector<const MergedFamily*>& families) {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
+#include <unordered_set>
 
 #include "src/base/text.h"
 
@@ -173,8 +173,8 @@ class Parser {
  private:
   struct Entry {
     ExpositionFamily family;
-    std::set<std::string> seen;  // the labels of its samples
-    size_t lines = 0;            // of samples
+    std::unordered_set<std::string> seen;  // the labels of its samples
+    size_t lines = 0;                      // of samples
     bool has_type = false;
     bool is_bad = false;
   };
