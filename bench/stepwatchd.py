@@ -38,6 +38,7 @@ RUNS_OF_POST = 64
 STEPS_OF_SHORT_RUN = 20
 START_SECONDS_MAX = 2.0
 TURN_MS_MAX = 50.0
+SCRAPE_MS_MAX = 50.0
 OPEN_RUNS = 10_000
 LINES_OF_OPEN_RUN = 10
 OLD_RUNS = 120
@@ -185,6 +186,30 @@ def measure_itself(binaries: Path, seconds: int, warm_up: int) -> None:
             )
 
 
+def measure_scrape(binaries: Path, scrapes: int) -> None:
+    """Measure the time of a scrape of a run of many ranks, without and with jobs that are fetched for it."""
+    print(f"one scrape of {RANKS} ranks, median and longest of {scrapes}: at most {SCRAPE_MS_MAX:.0f} ms")
+
+    def scrape(what: str, daemon: Daemon) -> None:
+        for name, accept in (("text", "*/*"), ("OpenMetrics", "application/openmetrics-text;version=1.0.0")):
+            times, size = [], 0
+            for _ in range(scrapes):
+                begin = time.monotonic()
+                size = len(ask(daemon.socket, "GET", "/metrics", headers={"Accept": accept})[2])
+                times.append(1e3 * (time.monotonic() - begin))
+            middle = sorted(times)[len(times) // 2]
+            verdict = "" if middle <= SCRAPE_MS_MAX else "  MISSED"
+            print(f"{what}, {name}: {middle:.1f} ms, {max(times):.1f} ms, {size / 1e3:.0f} KB{verdict}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="sw") as name, contextlib.closing(Daemon(binaries, Path(name))) as daemon:
+        daemon.await_runs(0)
+        Beating(daemon).wait(3)
+        scrape("a run that sends beats", daemon)
+        with jobs(binaries, Path(name), daemon.runtime):
+            daemon.await_runs(RANKS)
+            scrape(f"and {RANKS} jobs with control sockets", daemon)
+
+
 def short_runs(first: int, count: int) -> str:
     """Return the lines of runs that start, train and end."""
     lines: list[dict[str, object]] = []
@@ -328,7 +353,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=101, help="of the job's steps")
     parser.add_argument("--times", type=int, default=5, help="as many runs as it remembers, to look at its memory")
     parser.add_argument("--only-turns", action="store_true", help="only starts and the turns of the loop")
+    parser.add_argument("--scrapes", type=int, default=20, help="scrapes of each page")
+    parser.add_argument("--only-scrapes", action="store_true", help="only the time of a scrape")
     arguments = parser.parse_args()
+    if arguments.only_scrapes:
+        return measure_scrape(arguments.binaries, arguments.scrapes)
     measure_turns(arguments.binaries)
     if arguments.only_turns:
         return
@@ -337,6 +366,7 @@ def main() -> None:
     command = [str(arguments.binaries / "control_socket_bench"), "--rounds", str(arguments.rounds)]
     command += ["--stepwatchd", str(arguments.binaries / "stepwatchd")]
     subprocess.run(command, check=True)
+    measure_scrape(arguments.binaries, arguments.scrapes)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/detectors": (6, ("operations/vocabulary", "operations/runs")),
     "operations/incidents": (6, ("operations/vocabulary", "operations/runs", "operations/detectors")),
     "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
+    "operations/metrics": (6, ("operations/vocabulary", "operations/runs")),
     "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
     "operations/delivery": (
         6,
@@ -97,7 +98,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/host": (6, ("operations/witness",)),
     "operations/discovery": (
         6,
-        ("operations/vocabulary", "operations/trace", "operations/witness"),
+        ("operations/vocabulary", "operations/trace", "operations/metrics", "operations/witness"),
     ),
     "operations/daemon": (
         6,
@@ -105,6 +106,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/store",
             "operations/intake",
             "operations/delivery",
+            "operations/metrics",
             "operations/witness",
             "operations/discovery",
             "operations/gpu",

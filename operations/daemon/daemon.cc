@@ -16,9 +16,12 @@
 #include "operations/daemon/notify_service.h"
 #include "operations/discovery/pulse_source.h"
 #include "operations/intake/json_answers.h"
+#include "operations/metrics/merge_expositions.h"
+#include "operations/metrics/run_families.h"
 #include "operations/trace/parse_line.h"
 #include "operations/trace/write_line.h"
 #include "src/base/file.h"
+#include "src/http/metrics_page.h"
 #include "src/sockets/runtime_directory.h"
 
 namespace stepwatch::operations {
@@ -163,6 +166,7 @@ Status Daemon::Start() {
   if (options_.settings.discovery.enabled) StartDiscovery();
   StartGpus();
   StartHost();
+  ApplyMetrics();
   due_ = started_;
   AwaitTick();
   return Status();
@@ -345,7 +349,21 @@ std::string Daemon::Apply(const DaemonSettings& settings) {
   if (!(settings.discovery == before.discovery)) ApplyDiscovery();
   if (settings.gpu.source != before.gpu.source) StartGpus();
   if (!(settings.host == before.host)) StartHost();
+  if (!(settings.metrics == before.metrics)) ApplyMetrics();
   return settings.listen.readers != before.listen.readers ? " listen.readers" : "";
+}
+
+void Daemon::ApplyMetrics() {
+  const MetricsSettings& settings = options_.settings.metrics;
+  drop_.reset();
+  targets_file_.reset();
+  DropLimits limits;
+  limits.seconds_max = static_cast<double>(settings.file_seconds);
+  if (!settings.directory.empty()) drop_.emplace(loop_, settings.directory, limits);
+  if (!settings.targets_file.empty())
+    targets_file_.emplace(loop_, settings.targets_file, [this](const Status& status) {
+      log_.Write(LogLevel::kWarning, "the file of targets is not up to date: " + status.message() + "; it is retried");
+    });
 }
 
 void Daemon::ApplyUpstream() {
@@ -409,7 +427,18 @@ void Daemon::Tick() {
   LookForLosses();
   if (upstream_) upstream_->Tick(options_.look_at_clocks().running);
   intake_.Tick();
+  TickMetrics(now);
   NotifyService("WATCHDOG=1");
+}
+
+// About once a second.
+void Daemon::TickMetrics(double now) {
+  constexpr int64_t kTicksOfFiles = 5 * kTicksOfSecond, kTicksOfTargets = 15 * kTicksOfSecond;
+  if (drop_ && ticks_ % kTicksOfFiles == 0) drop_->Look(now);
+  if (!targets_file_ || ticks_ % kTicksOfTargets != 0) return;
+  Targets(/*with_own=*/true, /*with_jobs=*/true, [this](std::string json) {
+    if (targets_file_) targets_file_->Write(std::move(json));
+  });
 }
 
 // --- lines ---
@@ -501,6 +530,7 @@ void Daemon::Publish(const std::vector<Incident>& changes, std::function<void()>
     return;
   }
   for (const Incident& each : changes) {
+    if (each.state == IncidentState::kOpened) ++incidents_opened_[{each.kind, each.severity}];
     store_->next().changes.push_back(incidents_.Change(each));
     courier_->Take(store_->next().changes.back());
     if (discovery_ && WantsStacks(each)) discovery_->CollectStacks(each.run, each.ranks);
@@ -613,6 +643,10 @@ DaemonCounts Daemon::Counts() const {
   counts.uptime_seconds = options_.look_at_clocks().running - started_;
   for (const RunSnapshot& run : observer_.Runs()) ++counts.runs[StateOf(run)];
   for (const StoredIncident& each : incidents_.Open()) ++counts.incidents_open[std::string(NameOf(each.incident.kind))];
+  counts.incidents_opened = incidents_opened_;
+  // The first incident of a kind is an increase, too.
+  for (size_t i = 0; i < kIncidentKinds; ++i)
+    (void)counts.incidents_opened[{static_cast<IncidentKind>(i), SeverityOf(static_cast<IncidentKind>(i))}];
   counts.lines_taken = lines_taken_;
   counts.lines_refused = lines_refused_;
   counts.lines_dropped = observer_.lines_dropped();
@@ -637,12 +671,46 @@ DaemonCounts Daemon::Counts() const {
   return counts;
 }
 
-void Daemon::JobMetrics(std::function<void(std::string page)> then) {
-  if (discovery_) return discovery_->FetchMetrics(std::move(then));
-  then({});
+std::vector<MetricFamily> Daemon::Families() const {
+  RunPage page{observer_.RunsOfLate(kEndedSecondsOnPage, kSilentSecondsOnPage), observer_.t(), {}};
+  for (const StoredIncident& each : incidents_.Open())
+    page.incidents.push_back({each.incident.run, each.incident.kind, each.incident.severity});
+  std::vector<MetricFamily> families = RunFamilies(std::move(page));
+  if (!drop_) return families;
+  for (MetricFamily& family : drop_->Families(t())) families.push_back(std::move(family));
+  return families;
 }
 
-void Daemon::AddHostMetrics(http::MetricsPage* page) const {
+void Daemon::OtherMetrics(http::MetricsFormat format, std::function<void(std::string page)> then) {
+  http::MetricsPage own(format);
+  AddMachineMetrics(&own);
+  AddFamilies(Families(), &own);
+  std::vector<ExpositionPage> files;
+  if (drop_) drop_->AddPages(t(), &files);
+  const auto finish = [format, own = std::move(own).Begin(), files = std::move(files),
+                       then = std::move(then)](const JobPages& jobs) {
+    std::vector<ExpositionPage> pages = jobs.pages;
+    pages.insert(pages.end(), files.begin(), files.end());
+    then(own + MergeExpositions(pages, jobs.missing, format));
+  };
+  if (discovery_) return discovery_->FetchMetrics(finish);
+  finish({});
+}
+
+void Daemon::Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) {
+  const MachineNames names{HostName(), options_.settings.listen.name};
+  std::vector<ScrapeTarget> own;
+  if (with_own) own = OwnTargets(intake_.tcp_address(), names);
+  const auto finish = [names, own = std::move(own), then = std::move(then)](const JobPages& status) {
+    std::vector<ScrapeTarget> targets = own;
+    for (ScrapeTarget& target : JobTargets(status, names)) targets.push_back(std::move(target));
+    then(TargetsJson(targets));
+  };
+  if (discovery_ && with_jobs) return discovery_->FetchStatus(finish);
+  finish({});
+}
+
+void Daemon::AddMachineMetrics(http::MetricsPage* page) const {
   if (gpus_) gpus_->AddMetrics(page);
   if (!host_) return;
   std::map<std::string, double> checkpoint_bytes;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -27,6 +28,9 @@
 #include "operations/incidents/observer.h"
 #include "operations/intake/server.h"
 #include "operations/intake/service.h"
+#include "operations/metrics/drop_directory.h"
+#include "operations/metrics/metric_family.h"
+#include "operations/metrics/scrape_targets.h"
 #include "operations/store/store_queue.h"
 
 namespace boost::asio {
@@ -83,8 +87,8 @@ class Daemon final : public Service {
   Deliveries* deliveries() override { return courier_.get(); }
   DaemonCounts Counts() const override;
   Status Ready() const override;
-  void JobMetrics(std::function<void(std::string page)> then) override;
-  void AddHostMetrics(http::MetricsPage* page) const override;
+  void Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) override;
+  void OtherMetrics(http::MetricsFormat format, std::function<void(std::string page)> then) override;
 
   const Intake& intake() const { return intake_; }
 
@@ -110,6 +114,10 @@ class Daemon final : public Service {
   // Stops if the settings name another source.
   void StartGpus();
   void StartHost();
+  void ApplyMetrics();
+  // Metrics of the hardware of this machine.
+  void AddMachineMetrics(http::MetricsPage* page) const;
+  void TickMetrics(double now);
   // Lines from `begun_number` on are of this process; 0: none yet.
   void Restore(const Restored& restored, int64_t begun_number);
   void RestoreLate(const Restored& restored);
@@ -129,6 +137,8 @@ class Daemon final : public Service {
   // metrics.
   void LogLoss(const std::string& what);
   void LookForLosses();
+  // The metrics that stepwatchd itself has, apart from its counts.
+  std::vector<MetricFamily> Families() const;
   // Records and stores changes; `then` is called when they are safe.
   void Publish(const std::vector<Incident>& changes, std::function<void()> then);
   // Removes the data of runs that are over, or that the observer has forgotten.
@@ -150,6 +160,8 @@ class Daemon final : public Service {
   std::unique_ptr<Discovery> discovery_;  // null: it is disabled
   std::unique_ptr<GpuWatch> gpus_;        // null: another program samples them
   std::unique_ptr<HostWatch> host_;
+  std::optional<DropDirectory> drop_;        // nullopt: it is disabled
+  std::optional<TargetsFile> targets_file_;  // likewise
   std::unique_ptr<delivery::Courier> courier_;
   Intake intake_;
   watch::Timer tick_;
@@ -166,6 +178,7 @@ class Daemon final : public Service {
   int64_t lines_taken_ = 0;
   int64_t lines_refused_ = 0;
   int64_t requests_left_out_ = 0;
+  std::map<std::pair<IncidentKind, Severity>, int64_t> incidents_opened_;
   std::set<std::string> losses_logged_;
   double loop_delay_ = 0;
   double loop_delay_max_ = 0;

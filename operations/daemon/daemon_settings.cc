@@ -105,6 +105,12 @@ constexpr KeyRule<HostSettings> kHost[] = {
      }},
 };
 
+constexpr KeyRule<MetricsSettings> kMetrics[] = {
+    Text<&MetricsSettings::directory, MetricsSettings>("directory"),
+    Whole<&MetricsSettings::file_seconds, MetricsSettings>("file_seconds"),
+    Text<&MetricsSettings::targets_file, MetricsSettings>("targets_file"),
+};
+
 template <auto member, const auto& rules, class T = DaemonSettings>
 constexpr KeyRule<T> Object(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
@@ -133,6 +139,7 @@ constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::upstream, kUpstream>("upstream"),
     Object<&DaemonSettings::gpu, kGpu>("gpu"),
     Object<&DaemonSettings::host, kHost>("host"),
+    Object<&DaemonSettings::metrics, kMetrics>("metrics"),
     Object<&DaemonSettings::detectors, kDetectors>("detectors"),
     {{.key = "delivery"},
      [](const Field& field, Notes& notes, DaemonSettings& out) {

@@ -61,6 +61,14 @@ struct HostSettings {
   bool operator==(const HostSettings&) const = default;
 };
 
+struct MetricsSettings {
+  std::string directory;        // with files of metrics; empty: none
+  int64_t file_seconds = 3600;  // age up to which they are on the page
+  std::string targets_file;     // for Prometheus' discovery; empty: none
+
+  bool operator==(const MetricsSettings&) const = default;
+};
+
 struct DaemonSettings {
   ListenSettings listen;
   StoreSettings store;
@@ -68,6 +76,7 @@ struct DaemonSettings {
   UpstreamSettings upstream;
   GpuSettings gpu;
   HostSettings host;
+  MetricsSettings metrics;
   Settings detectors;
   delivery::DeliverySettings delivery;  // with "links"
 };

@@ -91,7 +91,8 @@ void Discovery::Stop() {
   known_.Stop();
   for (const auto& [key, job] : jobs_) job->Stop();
   jobs_.clear();
-  for (const auto& each : std::exchange(metrics_waiting_, {})) each("");
+  for (const auto& [path, waiting] : std::exchange(fetches_, {}))
+    for (const auto& each : waiting) each({});
 }
 
 std::function<void()> Discovery::IfAlive(std::function<void()> work) const {
@@ -320,24 +321,26 @@ bool Discovery::IsWatched(const KnownProcess& known) const {
                      [&](const auto& job) { return !job.second->is_over() && job.second->process() == process; });
 }
 
-void Discovery::FetchMetrics(std::function<void(std::string page)> done) {
-  // Requests during a fetch get the same page, so that many of them use no more memory than one.
-  metrics_waiting_.push_back(std::move(done));
-  if (metrics_waiting_.size() > 1) return;
+void Discovery::Fetch(const std::string& path, std::function<void(const JobPages& pages)> done) {
+  // Requests during a fetch get the same pages, so that many of them use no more memory than one.
+  auto& waiting = fetches_[path];
+  waiting.push_back(std::move(done));
+  if (waiting.size() > 1) return;
   std::vector<MetricsQuestion> questions;
   for (const auto& [key, job] : jobs_) {
     const JobReporter& reporter = job->reporter();
-    if (reporter.run().empty()) continue;
+    const bool is_meant = path == "/metrics" || job->uid() == ::geteuid();
+    if (reporter.run().empty() || !is_meant) continue;
     questions.push_back({job->server(),
                          {{"run", reporter.run()},
                           {"rank", std::to_string(reporter.rank())},
                           {"job", base::Printable(job->server().name)}}});
   }
-  operations::FetchMetrics(loop_, questions, kMetricsTime, dependencies_.room,
-                           [this, alive = std::weak_ptr(alive_)](const std::string& page) {
-                             if (alive.expired()) return;
-                             for (const auto& each : std::exchange(metrics_waiting_, {})) each(page);
-                           });
+  FetchPages(loop_, questions, path, kMetricsTime, dependencies_.room,
+             [this, path, alive = std::weak_ptr(alive_)](const JobPages& pages) {
+               if (alive.expired()) return;
+               for (const auto& each : std::exchange(fetches_[path], {})) each(pages);
+             });
 }
 
 }  // namespace stepwatch::operations

@@ -26,6 +26,7 @@
 #include "operations/discovery/host_lines.h"
 #include "operations/discovery/known_processes.h"
 #include "operations/discovery/left_ends.h"
+#include "operations/discovery/metrics_fetch.h"
 #include "operations/discovery/watched_job.h"
 #include "operations/witness/collect_stacks.h"
 #include "src/base/file.h"
@@ -85,8 +86,10 @@ class Discovery {
   void CollectStacks(const std::string& run, const std::vector<int64_t>& ranks,
                      std::function<void(std::vector<RankStacks>)> done = {});
 
-  // One page with the metrics of all jobs, with the labels run, rank and job: see MergeExpositions.
-  void FetchMetrics(std::function<void(std::string page)> done);
+  // The pages of metrics of all jobs, with the labels run, rank and job.
+  void FetchMetrics(std::function<void(const JobPages& pages)> done) { Fetch("/metrics", std::move(done)); }
+  // The status of the jobs of this user, likewise.
+  void FetchStatus(std::function<void(const JobPages& pages)> done) { Fetch("/v1/status", std::move(done)); }
 
   // The known processes whose end was not reported. Keep them with the lines, for Remember.
   std::vector<KnownProcess> Processes() const { return known_.All(); }
@@ -101,6 +104,7 @@ class Discovery {
     double again_at = 0;
   };
 
+  void Fetch(const std::string& path, std::function<void(const JobPages& pages)> done);
   void Tick();
   void Find();
   void OnFound(const std::vector<control_socket::FoundSocket>& sockets);
@@ -134,7 +138,7 @@ class Discovery {
   Jobs jobs_;
   std::map<std::pair<std::string, ino_t>, Attempt> silent_;  // control sockets that have never answered
   std::map<std::string, HostLines> hosts_;                   // by run
-  std::vector<std::function<void(std::string page)>> metrics_waiting_;
+  std::map<std::string, std::vector<std::function<void(const JobPages& pages)>>> fetches_;  // by path
   int64_t left_out_ = 0;
   uint64_t ticks_ = 0;
   bool is_finding_ = false;

@@ -12,22 +12,21 @@ namespace {
 constexpr size_t kPageBytesMax = size_t{2} << 20;
 
 struct Gathering {
-  std::vector<ExpositionPage> pages;
+  JobPages all;
   size_t bytes = 0;  // of them
   size_t open = 0;
-  size_t failed = 0;
-  std::function<void(std::string)> done;
+  std::function<void(const JobPages&)> done;
 
   void Finish() {
-    if (open == 0) done(MergeExpositions(pages, failed));
+    if (open == 0) done(all);
   }
 };
 
 }  // namespace
 
-void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions,
-                  std::chrono::milliseconds time, const base::ByteRoom& room,
-                  std::function<void(std::string page)> done) {
+void FetchPages(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions, const std::string& path,
+                std::chrono::milliseconds time, const base::ByteRoom& room,
+                std::function<void(const JobPages& pages)> done) {
   const auto gathering = std::make_shared<Gathering>();
   gathering->done = std::move(done);
   gathering->open = questions.size();
@@ -35,18 +34,17 @@ void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuesti
   for (const MetricsQuestion& question : questions) {
     const auto connection = std::make_shared<JobConnection>(loop, question.server.path, question.server.uid, room);
     // The running handlers keep the connection until it has answered.
-    connection->Get("/metrics", time, kPageBytesMax,
-                    [gathering, labels = question.labels](const Result<http::Reply>& reply) {
-                      const bool is_page = reply.ok() && reply.value().status == 200;
-                      if (is_page && gathering->bytes + reply.value().body.size() <= kExpositionBytesMax) {
-                        gathering->bytes += reply.value().body.size();
-                        gathering->pages.push_back({labels, reply.value().body});
-                      } else {
-                        ++gathering->failed;
-                      }
-                      --gathering->open;
-                      gathering->Finish();
-                    });
+    connection->Get(path, time, kPageBytesMax, [gathering, labels = question.labels](const Result<http::Reply>& reply) {
+      const bool is_page = reply.ok() && reply.value().status == 200;
+      if (is_page && gathering->bytes + reply.value().body.size() <= kExpositionBytesMax) {
+        gathering->bytes += reply.value().body.size();
+        gathering->all.pages.push_back({labels, reply.value().body});
+      } else {
+        ++gathering->all.missing;
+      }
+      --gathering->open;
+      gathering->Finish();
+    });
   }
 }
 

@@ -1,4 +1,4 @@
-// Fetches the metrics of many control sockets at the same time.
+// Fetches pages of metrics, or the status, of many control sockets at the same time.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "controller/control_socket/find_jobs.h"
-#include "operations/discovery/merge_expositions.h"
+#include "operations/metrics/merge_expositions.h"
 #include "src/base/byte_room.h"
 
 namespace boost::asio {
@@ -22,10 +22,10 @@ struct MetricsQuestion {
   std::vector<ExpositionLabel> labels;  // of the job
 };
 
-// Calls `done` once, from the loop and never from here, with the merged page of those that have answered in time; it
-// counts the others, and those for which there is no room. Called after `time` at the latest.
-void FetchMetrics(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions,
-                  std::chrono::milliseconds time, const base::ByteRoom& room,
-                  std::function<void(std::string page)> done);
+// Calls `done` once, from the loop and never from here, with the answers to GET `path` of those that have answered in
+// time; it counts the others, and those for which there is no room. Called after `time` at the latest.
+void FetchPages(boost::asio::io_context& loop, const std::vector<MetricsQuestion>& questions, const std::string& path,
+                std::chrono::milliseconds time, const base::ByteRoom& room,
+                std::function<void(const JobPages& pages)> done);
 
 }  // namespace stepwatch::operations

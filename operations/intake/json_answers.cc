@@ -6,10 +6,6 @@
 #include "operations/trace/write_line.h"
 
 namespace stepwatch::operations {
-std::string StateOf(const RunSnapshot& run) {
-  if (run.ended) return "ended";
-  return run.paused ? "paused" : std::string(NameOf(run.phase));
-}
 
 Json RunJson(const RunSnapshot& run) {
   Json json = {{"id", run.id},

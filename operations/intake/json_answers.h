@@ -12,8 +12,6 @@
 
 namespace stepwatch::operations {
 
-// init, train, eval, checkpoint, paused or ended.
-std::string StateOf(const RunSnapshot& run);
 // Without ranks.
 Json RunJson(const RunSnapshot& run);
 Json RankJson(const RankSnapshot& rank);

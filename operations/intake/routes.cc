@@ -18,6 +18,7 @@
 #include "src/base/parse_number.h"
 #include "src/base/text.h"
 #include "src/http/event_stream.h"
+#include "src/http/metrics_page.h"
 #include "src/http/router.h"
 #include "src/json/json.h"
 
@@ -361,13 +362,26 @@ void AnswerLink(const RouteCall& call) {
 // --- itself ---
 
 void GetMetrics(const RouteCall& call) {
-  http::MetricsPage host(http::MetricsFormat::kPrometheus);
-  call.service->AddHostMetrics(&host);
-  std::string text = DaemonMetricsText(call.service->Counts()) + std::move(host).Finish();
-  call.service->JobMetrics([then = call.then, own = std::move(text)](const std::string& page) {
+  const http::MetricsFormat format = http::WantedFormat(call.request.accept);
+  const std::string own = DaemonMetricsText(call.service->Counts(), format);
+  call.service->OtherMetrics(format, [then = call.then, own, format](const std::string& page) {
     Answer answer;
-    answer.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    answer.content_type = http::ContentTypeOf(format);
     answer.body = own + page;
+    answer.body += http::MetricsPage::EndOf(format);
+    then(std::move(answer));
+  });
+}
+
+// The answer is a list, as Prometheus wants it.
+void GetTargets(const RouteCall& call) {
+  const std::string& which = call.parameters[0];
+  if (which != "stepwatchd" && which != "jobs" && which != "all")
+    return call.then(Missing("unknown targets " + base::Printable(which) + "; known are stepwatchd, jobs and all"));
+  call.service->Targets(which != "jobs", which != "stepwatchd", [then = call.then](std::string json) {
+    Answer answer;
+    answer.content_type = "application/json";
+    answer.body = std::move(json);
     then(std::move(answer));
   });
 }
@@ -405,6 +419,7 @@ const std::vector<Route>& Routes() {
       {"GET", kLinkPath, AnswerLink},
       {"POST", kLinkPath, AnswerLink},
       {"GET", "/metrics", GetMetrics},
+      {"GET", "/v1/sd/{jobs}", GetTargets},
       {"GET", "/-/healthy", GetHealthy},
       {"GET", "/-/ready", GetReady},
   };

@@ -14,8 +14,9 @@ struct IntakeRequest {
   std::string method;
   std::string target;  // path and query, as they were sent
   std::string body;
-  std::string sent;       // the header Stepwatch-Sent: the time of sending, in the sender's clock; empty: absent
-  bool may_write = true;  // false: the client may only read
+  std::string sent;         // the header Stepwatch-Sent: the time of sending, in the sender's clock; empty: absent
+  bool may_write = true;    // false: the client may only read
+  std::string accept = {};  // the header Accept
 };
 
 // `then` is called once, on the thread of the service, in the call or later.

@@ -32,8 +32,12 @@ http::EventSource EventsFor(const http::Head& head_untrusted, Service* service) 
 
 http::Response Perform(Service* service, http::Request sent, const http::OnAnswer& then) {
   http::Response response;
-  IntakeRequest request{std::string(sent.head.method_string()), std::string(sent.head.target()), std::move(sent.body),
-                        http::FieldOf(sent.head, "Stepwatch-Sent"), sent.caller.access == sockets::Access::kAll};
+  IntakeRequest request{std::string(sent.head.method_string()),
+                        std::string(sent.head.target()),
+                        std::move(sent.body),
+                        http::FieldOf(sent.head, "Stepwatch-Sent"),
+                        sent.caller.access == sockets::Access::kAll,
+                        http::FieldOf(sent.head, "Accept")};
   if (IsEventStream(request.method, request.target)) {
     response.events = EventsFor(sent.head, service);
     return response;

@@ -30,8 +30,8 @@ void AddDeliveries(const std::map<std::string, DeliveryCounts>& deliveries, Metr
 
 }  // namespace
 
-std::string DaemonMetricsText(const DaemonCounts& counts) {
-  MetricsPage page(http::MetricsFormat::kPrometheus);
+std::string DaemonMetricsText(const DaemonCounts& counts, http::MetricsFormat format) {
+  MetricsPage page(format);
   page.Family("stepwatchd_build", "info", "The version of stepwatchd.");
   page.Sample(1, Label("version", kVersion));
   page.One("stepwatchd_uptime_seconds", "gauge", "Time since stepwatchd was started.", counts.uptime_seconds);
@@ -39,6 +39,10 @@ std::string DaemonMetricsText(const DaemonCounts& counts) {
   for (const auto& [state, count] : counts.runs) page.Sample(count, Label("state", state));
   page.Family("stepwatchd_incidents_open", "gauge", "Open incidents by kind.");
   for (const auto& [kind, count] : counts.incidents_open) page.Sample(count, Label("kind", kind));
+  page.Family("stepwatchd_incidents_opened", "counter", "Incidents that were opened.");
+  for (const auto& [what, count] : counts.incidents_opened)
+    page.Sample(count, Label("kind", std::string(NameOf(what.first))) + "," +
+                           Label("severity", std::string(NameOf(what.second))));
   page.One("stepwatchd_lines_taken", "counter", "Beats and events that were observed.", counts.lines_taken);
   page.One("stepwatchd_lines_refused", "counter", "Lines that were rejected.", counts.lines_refused);
   page.One("stepwatchd_lines_dropped", "counter",
@@ -72,7 +76,7 @@ std::string DaemonMetricsText(const DaemonCounts& counts) {
   page.One("stepwatchd_upstream_dropped_bytes", "counter",
            "Bytes of lines that were dropped before the upstream accepted them.", counts.upstream_dropped_bytes);
   AddDeliveries(counts.deliveries, &page);
-  return std::move(page).Finish();
+  return std::move(page).Begin();
 }
 
 }  // namespace stepwatch::operations

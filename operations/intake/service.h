@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "operations/intake/deliveries.h"
@@ -13,7 +14,8 @@
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
 #include "operations/vocabulary/line.h"
-#include "src/http/metrics_page.h"
+#include "operations/vocabulary/names.h"
+#include "src/http/metrics_format.h"
 #include "stepwatch/status.h"
 
 namespace stepwatch::operations {
@@ -32,6 +34,7 @@ struct DaemonCounts {
   double uptime_seconds = 0;
   std::map<std::string, int64_t> runs;            // by state
   std::map<std::string, int64_t> incidents_open;  // by kind
+  std::map<std::pair<IncidentKind, Severity>, int64_t> incidents_opened;
   int64_t lines_taken = 0;
   int64_t lines_refused = 0;
   int64_t lines_dropped = 0;         // for lack of room: beyond the limit of runs or ranks
@@ -52,8 +55,8 @@ struct DaemonCounts {
   std::map<std::string, DeliveryCounts> deliveries;  // by receiver
 };
 
-// The page of /metrics in Prometheus' text format.
-std::string DaemonMetricsText(const DaemonCounts& counts);
+// The beginning of the page of /metrics.
+std::string DaemonMetricsText(const DaemonCounts& counts, http::MetricsFormat format);
 
 class Service {
  public:
@@ -92,10 +95,10 @@ class Service {
   // Null: no messages are sent.
   virtual Deliveries* deliveries() { return nullptr; }
   virtual DaemonCounts Counts() const = 0;
-  // The metrics of the jobs of this machine, as one page; empty without discovery.
-  virtual void JobMetrics(std::function<void(std::string page)> then) = 0;
-  // Appends the metrics of this host's hardware.
-  virtual void AddHostMetrics(http::MetricsPage* /*page*/) const {}
+  // The metrics of runs, and of the jobs of this machine: the rest of the page of /metrics, without its end.
+  virtual void OtherMetrics(http::MetricsFormat format, std::function<void(std::string page)> then) = 0;
+  // Targets of scrapes as JSON: this stepwatchd, the jobs that have TCP, or both.
+  virtual void Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) = 0;
   // Ok, or the reason why stepwatchd is not ready.
   virtual Status Ready() const = 0;
 };

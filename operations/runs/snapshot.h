@@ -48,4 +48,10 @@ struct RunSnapshot {
   RunNumbers numbers;                                  // with ranks only
 };
 
+// "ended", "paused", or the name of the phase.
+inline std::string StateOf(const RunSnapshot& run) {
+  if (run.ended) return "ended";
+  return run.paused ? "paused" : std::string(NameOf(run.phase));
+}
+
 }  // namespace stepwatch::operations

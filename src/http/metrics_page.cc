@@ -16,8 +16,12 @@ void MetricsPage::Family(std::string_view name, std::string_view type, std::stri
 }
 
 std::string MetricsPage::Finish() && {
-  if (format_ == MetricsFormat::kOpenMetrics) text_ += "# EOF\n";
+  text_ += EndOf(format_);
   return std::move(text_);
+}
+
+std::string_view MetricsPage::EndOf(MetricsFormat format) {
+  return format == MetricsFormat::kOpenMetrics ? "# EOF\n" : "";
 }
 
 std::string MetricsPage::Escaped(std::string_view text_untrusted) {

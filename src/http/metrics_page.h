@@ -29,12 +29,18 @@ class MetricsPage {
     Line("_sum", sum, "");
     Line("_count", count, "");
   }
+  // A sample of a part of the family: `suffix` is "_bucket", "_sum" or "_count".
+  void Part(std::string_view suffix, double value, std::string_view labels = "") { Line(suffix, value, labels); }
   template <class Number>
   void One(std::string_view name, std::string_view type, std::string_view help, Number value) {
     Family(name, type, help);
     Sample(value);
   }
+  // The whole page.
   std::string Finish() &&;
+  // The page without its end, for families that follow.
+  std::string Begin() && { return std::move(text_); }
+  static std::string_view EndOf(MetricsFormat format);
 
   // Escapes the value of a label: UTF-8, with \\, \" and \n.
   static std::string Escaped(std::string_view text_untrusted);

@@ -195,19 +195,21 @@ TEST_CASE("a run that is not here has no stacks, and the callback still comes") 
   CHECK(watch.Until([&] { return is_done; }));
 }
 
-TEST_CASE("the metrics of all jobs are one page, and a job that hangs is missing in it") {
+TEST_CASE("the metrics of all jobs have the labels of their jobs, and a job that hangs is missing") {
   const TemporaryDirectory directory;
   const ServingJob a(directory, "r1", 0), b(directory, "r1", 1);
   Watch watch(directory.path());
   REQUIRE(watch.Until([&] { return watch.Count("r1", "beat") == 2; }));
   b.child_.Send(SIGSTOP);
-  std::string page;
-  watch.discovery->FetchMetrics([&](std::string text) { page = std::move(text); });
-  REQUIRE(watch.Until([&] { return !page.empty(); }));
+  std::optional<JobPages> found;
+  watch.discovery->FetchMetrics([&](const JobPages& pages) { found = pages; });
+  REQUIRE(watch.Until([&] { return found.has_value(); }));
+  REQUIRE(found->pages.size() == 1);
+  CHECK(found->missing == 1);
+  const std::string page = MergeExpositions(found->pages, 1, http::MetricsFormat::kPrometheus);
   CHECK(page.find("step{run=\"r1\",rank=\"0\",job=\"" + std::to_string(a.child_.pid()) + "-1\"} 7\n") !=
         std::string::npos);
   CHECK(page.find("rank=\"1\"") == std::string::npos);
-  CHECK(page.find("stepwatchd_jobs_not_scraped 1\n") != std::string::npos);
 }
 
 TEST_CASE("a stopped discovery reports no more lines and leaves nothing behind") {

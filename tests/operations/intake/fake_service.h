@@ -47,7 +47,10 @@ class FakeService final : public Service {
     return is_removed;
   }
   DaemonCounts Counts() const override { return {}; }
-  void JobMetrics(std::function<void(std::string page)> then) override { then({}); }
+  void Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) override {
+    then(std::string(with_own ? "own" : "") + (with_jobs ? "jobs" : ""));
+  }
+  void OtherMetrics(http::MetricsFormat, std::function<void(std::string page)> then) override { then({}); }
   Status Ready() const override { return ready; }
   Deliveries* deliveries() override { return messages; }
 

@@ -1,4 +1,4 @@
-#include "operations/discovery/parse_exposition.h"
+#include "operations/metrics/parse_exposition.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
+#include <unordered_set>
 
 #include "src/base/text.h"
 
@@ -15,7 +15,7 @@ namespace stepwatch::operations {
 namespace {
 
 constexpr size_t kLineBytesMax = 64 << 10;
-constexpr std::string_view kOwnPrefix = "stepwatchd_";
+constexpr std::array<std::string_view, 2> kOwnPrefixes = {"stepwatchd_", "stepwatch_run_"};
 constexpr std::string_view kBlanks = " \t";
 constexpr std::string_view kDigits = "0123456789";
 
@@ -173,8 +173,8 @@ class Parser {
  private:
   struct Entry {
     ExpositionFamily family;
-    std::set<std::string> seen;  // the labels of its samples
-    size_t lines = 0;            // of samples
+    std::unordered_set<std::string> seen;  // the labels of its samples
+    size_t lines = 0;                      // of samples
     bool has_type = false;
     bool is_bad = false;
   };
@@ -184,7 +184,8 @@ class Parser {
     if (is_new) {
       order_.push_back(found->first);
       found->second.family.name = found->first;
-      found->second.is_bad = name.starts_with(kOwnPrefix);
+      found->second.is_bad = std::any_of(kOwnPrefixes.begin(), kOwnPrefixes.end(),
+                                         [&](std::string_view own) { return name.starts_with(own); });
     }
     return found->second;
   }

@@ -1,8 +1,8 @@
-#include "operations/discovery/merge_expositions.h"
+#include "operations/metrics/merge_expositions.h"
 
 #include <random>
 
-#include "operations/discovery/parse_exposition.h"
+#include "operations/metrics/parse_exposition.h"
 #include "tests/catch.h"
 #include "tests/has.h"
 #include "tests/random_seed.h"
@@ -17,7 +17,7 @@ ExpositionPage Page(const std::string& rank, const std::string& text) {
 }
 
 std::string Merged(const std::vector<ExpositionPage>& pages, size_t bytes_max = kExpositionBytesMax) {
-  return MergeExpositions(pages, 0, bytes_max);
+  return MergeExpositions(pages, 0, http::MetricsFormat::kPrometheus, bytes_max);
 }
 
 // The page without its own counts.
@@ -83,8 +83,9 @@ TEST_CASE("a page that is too long ends at a whole sample") {
 }
 
 TEST_CASE("a run's name cannot break the page") {
-  CHECK(Has(MergeExpositions({{{{"run", "a\"b\\c\nd\xff"}}, "# TYPE a gauge\na 1\n"}}, 0),
-            "a{run=\"a\\\"b\\\\c\\nd\xef\xbf\xbd\"} 1\n"));
+  CHECK(Has(
+      MergeExpositions({{{{"run", "a\"b\\c\nd\xff"}}, "# TYPE a gauge\na 1\n"}}, 0, http::MetricsFormat::kPrometheus),
+      "a{run=\"a\\\"b\\\\c\\nd\xef\xbf\xbd\"} 1\n"));
 }
 
 // Pages that Prometheus refuses, each for one reason.
@@ -125,6 +126,7 @@ const std::vector<std::string>& BadPages() {
       "# TYPE bad summary\nbad{quantile=\"half\"} 1\n",
       "# TYPE bad summary\nbad 1\n",
       "# TYPE stepwatchd_runs gauge\nstepwatchd_runs 9\n",
+      "# TYPE stepwatch_run_step gauge\nstepwatch_run_step 9\n",
       "# TYPE stepwatchd_jobs counter\nstepwatchd_jobs_scraped 9\n",
   };
   return pages;
@@ -201,7 +203,7 @@ TEST_CASE("a merged page of any pages has nothing to leave out, and its families
 }
 
 TEST_CASE("without jobs the page has counts of zero") {
-  const std::string text = MergeExpositions({}, 3);
+  const std::string text = MergeExpositions({}, 3, http::MetricsFormat::kPrometheus);
   CHECK(Has(text, "stepwatchd_jobs_scraped 0\n"));
   CHECK(Has(text, "stepwatchd_jobs_not_scraped 3\n"));
   CHECK(Has(Merged({Page("0", "# TYPE stepwatchd_jobs_scraped gauge\nstepwatchd_jobs_scraped 9\n")}),

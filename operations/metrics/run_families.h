@@ -1,0 +1,42 @@
+// The metrics of runs. Pure. docs/operate/metrics.md lists them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operations/metrics/metric_family.h"
+#include "operations/runs/snapshot.h"
+#include "operations/vocabulary/names.h"
+
+namespace stepwatch::operations {
+
+// Runs leave the page this long after their end, or after their last line.
+inline constexpr double kEndedSecondsOnPage = 600;
+inline constexpr double kSilentSecondsOnPage = 86400;
+
+struct RunPageLimits {
+  size_t runs = 1024;          // those that have ended, or were silent for longest, are left out
+  size_t ranks_of_run = 1024;  // the first ones
+  size_t ranks = 8192;         // of all runs
+};
+
+struct OpenIncident {
+  std::string run;
+  IncidentKind kind = IncidentKind::kStuck;
+  Severity severity = Severity::kWarning;
+};
+
+struct RunPage {
+  std::vector<RunSnapshot> runs;  // with their ranks: see Observer::RunsOfLate
+  double now = 0;                 // in the observer's clock
+  std::vector<OpenIncident> incidents;
+  // Empty: the owner is not known.
+  std::function<std::string(const std::string& run)> owner_of = {};
+};
+
+std::vector<MetricFamily> RunFamilies(RunPage page, const RunPageLimits& limits = {});
+
+}  // namespace stepwatch::operations
