@@ -1,14 +1,14 @@
 #include "operations/gpu/fabric_manager.h"
 
 #include <algorithm>
-#include <string>
+#include <iterator>
 
 #include "operations/witness/run_program.h"
 #include "src/base/file.h"
 
 namespace stepwatch::operations {
 
-std::optional<bool> IsFabricManagerActive(int stop_fd, base::FileSystem& files) {
+std::optional<bool> IsFabricManagerActive(int stop_fd, base::FileSystem& files, const std::string& systemctl) {
   constexpr const char* kDirectories[] = {"/etc/systemd/system/", "/run/systemd/system/", "/usr/lib/systemd/system/",
                                           "/lib/systemd/system/"};
   constexpr const char* kUnit = "nvidia-fabricmanager.service";
@@ -21,7 +21,7 @@ std::optional<bool> IsFabricManagerActive(int stop_fd, base::FileSystem& files) 
   limits.time = std::chrono::milliseconds(3000);
   limits.bytes_max = 4096;
   limits.stop_fd = stop_fd;
-  const Result<ProgramOutput> output = RunProgram({"/usr/bin/systemctl", "is-active", kUnit}, limits);
+  const Result<ProgramOutput> output = RunProgram({systemctl, "is-active", kUnit}, limits);
   if (!output.ok() || output.value().timed_out) return std::nullopt;
   const std::string state = output.value().out.substr(0, output.value().out.find('\n'));
   if (state.empty() || state == "unknown") return std::nullopt;

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "src/base/file_system.h"
 
 namespace stepwatch::operations {
 
-// Absent: systemd does not run here, or there is no such unit. Blocks for a few seconds at most.
-std::optional<bool> IsFabricManagerActive(int stop_fd, base::FileSystem& files = base::FileSystem::Real());
+// Absent: systemd does not run here, or there is no such unit. Blocks for a few seconds at most; a readable
+// `stop_fd` ends that.
+std::optional<bool> IsFabricManagerActive(int stop_fd, base::FileSystem& files = base::FileSystem::Real(),
+                                          const std::string& systemctl = "/usr/bin/systemctl");
 
 }  // namespace stepwatch::operations

@@ -29,13 +29,14 @@ class GpuUsers {
   void Take(const GpuSample& sample, const std::vector<KnownProcess>& processes, double now);
   // Of the GPU, or of the slice, with this UUID.
   std::set<GpuUser> Of(const std::string& uuid) const;
-  // Of the GPU and its slices. If no process of a run is seen on any GPU, as from within a container: each run of the
-  // host, without a rank (-1).
+  // Of the GPU and its slices. If no process of a run is seen on any GPU, as from within a container, and others use
+  // this one: each run of the host, without a rank (-1).
   std::set<GpuUser> OfWhole(const std::string& uuid) const;
 
  private:
   std::map<std::string, std::map<GpuUser, double>> users_;  // by UUID: when it was seen last
   std::map<std::string, std::string> parents_;              // of slices
+  std::map<std::string, double> in_use_;                    // GPUs: when somebody was seen to use it last
   std::set<std::string> runs_;
 };
 

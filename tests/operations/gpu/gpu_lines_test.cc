@@ -113,12 +113,15 @@ TEST_CASE("a rank is the user of its GPU for a minute after its end") {
   CHECK(host.lines.OnXid("B", 79, host.users, 61).empty());
 }
 
-TEST_CASE("where no process can be matched a fault goes to each run of the host, without a rank") {
+TEST_CASE("where no process can be matched the fault of a GPU in use goes to each run of the host, without a rank") {
   Host host;
-  host.sample.gpus = {Reading("A", {4711})};
+  host.sample.gpus = {Reading("A", {4711}), Reading("B", {}), Reading("C", {})};
+  host.sample.gpus[2].values[static_cast<size_t>(GpuField::kMemoryUsed)] = 60e9;
   host.processes = {Process("r", 0, 11), Process("s", 0, 12)};
   (void)host.At(0);
   CHECK(Texts(host.lines.OnXid("A", 79, host.users, 1)) == Strings{"r - A xid 79", "s - A xid 79"});
+  CHECK(host.lines.OnXid("B", 79, host.users, 1).empty());
+  CHECK(host.lines.OnXid("C", 79, host.users, 1).size() == 2);
 }
 
 TEST_CASE("reports of one Xid by both sources count once, further ones each") {
