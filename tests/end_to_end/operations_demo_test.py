@@ -22,6 +22,7 @@ pytest.importorskip("stepwatch", reason="the Python package is not installed")
 pytest.importorskip("torch")
 
 from operations_demo.__main__ import runtime_directory  # noqa: E402
+from operations_demo.alerting import Alerting, Chat, are_installed  # noqa: E402
 from operations_demo.faults import FAULTS, KILLED, LEAK, NAN, STOPPED, Fault  # noqa: E402
 from operations_demo.incident_text import evidence_lines, table  # noqa: E402
 from operations_demo.processes import Job, Stepwatchd, wait_for  # noqa: E402
@@ -31,10 +32,13 @@ from operations_demo.watcher import Incident, Watcher  # noqa: E402
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 DEADLINE_SECONDS = 120
 # A usual speed is known after eleven blocks, which here are of one second.
-DETECTORS = {"pace": {"block_seconds": 1}}
+DETECTORS = {"detectors": {"pace": {"block_seconds": 1}}}
 STEPS_BEFORE_LEAK = 260
 PATIENCE = Patience(*[DEADLINE_SECONDS] * len(dataclasses.fields(Patience)))
 
+needs_alerting = pytest.mark.skipif(
+    not are_installed() and "STEPWATCH_REQUIRE_ALL" not in os.environ, reason="Prometheus or Alertmanager is missing"
+)
 needs_daemon = pytest.mark.skipif(not STEPWATCHD.exists(), reason=f"{STEPWATCHD} is not built")
 
 
@@ -79,23 +83,30 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     faults = [early_leak if fault is LEAK else fault for fault in story]
     with contextlib.ExitStack() as stack:
         runtime = stack.enter_context(runtime_directory(output))
-        stepwatchd = stack.enter_context(Stepwatchd(STEPWATCHD, output, runtime, DETECTORS))
+        chat = stack.enter_context(Chat())
+        alerting = Alerting(STEPWATCHD, output / "alerting", chat)
+        settings = {**alerting.settings(), **DETECTORS}
+        stepwatchd = stack.enter_context(Stepwatchd(STEPWATCHD, output, runtime, settings))
         wait_for(stepwatchd.answers, DEADLINE_SECONDS)
+        stack.enter_context(alerting)
+        wait_for(alerting.answer, DEADLINE_SECONDS)
         watcher = Watcher(stepwatchd)
         job = stack.enter_context(StartedJob(output, runtime))
-        outcomes = Story(stepwatchd, job, watcher, Nobody(), PATIENCE).play(faults)
+        outcomes = Story(stepwatchd, job, watcher, Nobody(), PATIENCE, alerting, chat).play(faults)
         named = {outcome.fault.name: outcome for outcome in outcomes}
+        # The rules of Prometheus see what a scrape sees; the dead rank ends the job, and this alert with it.
+        wait_for(lambda: chat.of("chat"), DEADLINE_SECONDS)
         yield Played(named, watcher.incidents(), job.log(1).read_text())
 
 
-story = [needs_daemon, pytest.mark.xdist_group("operations_demo")]
+story = [needs_daemon, needs_alerting, pytest.mark.xdist_group("operations_demo")]
 
 
 class TestStory:
     pytestmark = story
 
     def test_every_fault_is_noticed_as_what_it_is_and_nothing_else_opens(self, played: Played) -> None:
-        assert complaints(list(played.outcomes.values()), played.incidents) == []
+        assert complaints(list(played.outcomes.values()), played.incidents, are_delivered=True) == []
 
     def test_a_nan_is_reported_with_its_rank_and_its_step(self, played: Played) -> None:
         _, incident = played.of(NAN)

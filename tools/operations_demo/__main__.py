@@ -1,4 +1,4 @@
-"""Make a real training job of two ranks fail in four ways, and print the incidents that stepwatchd reports.
+"""Make a real training job of two ranks fail in four ways, and print what stepwatchd, Alertmanager and a chat report.
 
 `./run demo --operations` builds and runs this. All output is in `demo_output/operations/`.
 """
@@ -13,10 +13,12 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from operations_demo.alerting import SCRAPE_SECONDS, Alerting, Chat, are_installed
 from operations_demo.faults import FAULTS
 from operations_demo.incident_text import table
 from operations_demo.processes import Job, Stepwatchd, wait_for
@@ -28,8 +30,8 @@ from stepwatch.control_socket import JobError
 ROOT = Path(__file__).resolve().parents[2]
 OUTPUT = ROOT / "demo_output/operations"
 PROGRAM = ROOT / os.environ.get("STEPWATCH_BUILD", "build") / "bin/stepwatchd"
-SECONDS_MAX = 120
-START_SECONDS = 20
+SECONDS_MAX = 180
+START_SECONDS = 30
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 # Limit of a socket's path, and length of a name such as 4194304-1.sock with its slash.
 SOCKET_BYTES_MAX = 107
@@ -71,23 +73,57 @@ def pace_of(stepwatchd: Stepwatchd) -> str:
     return said + (f", loss {loss:.3f}" if isinstance(loss, float) else "" if loss is None else f", loss {loss}")
 
 
-def play(program: Path, output: Path) -> tuple[Screen, list[Outcome], list[Incident]]:
-    """Start everything, inject the faults, and end everything; return the outcomes, and all incidents."""
+@dataclass
+class Played:
+    """The end of the demo.
+
+    Attributes
+    ----------
+    screen : Screen
+    outcomes : list of Outcome
+    incidents : list of dict
+        All incidents of stepwatchd.
+    """
+
+    screen: Screen
+    outcomes: list[Outcome]
+    incidents: list[Incident]
+
+
+def play(program: Path, output: Path) -> Played:
+    """Start everything, inject the faults, and end everything."""
     with contextlib.ExitStack() as stack:
         runtime = stack.enter_context(runtime_directory(output))
-        stepwatchd = Stepwatchd(program, output, runtime)
+        chat = stack.enter_context(Chat())
+        alerting = Alerting(program, output / "alerting", chat)
+        stepwatchd = Stepwatchd(program, output, runtime, alerting.settings())
         screen = Screen(lambda: pace_of(stepwatchd))
         screen.bare("stepwatchd beside a training job that fails in four ways", BOLD)
         screen.bare()
         stack.enter_context(stepwatchd)
         wait_for(stepwatchd.answers, START_SECONDS)
         screen.line(f"stepwatchd answers at {stepwatchd.socket}")
+        stack.enter_context(alerting)
+        wait_for(alerting.answer, START_SECONDS)
+        screen.line(f"Prometheus at http://{alerting.prometheus}, Alertmanager at http://{alerting.alertmanager}")
+        screen.line("with the files of `stepwatchd provision`; a chat waits for messages", stamp=False)
         watcher = Watcher(stepwatchd, screen.on_look)
         job = stack.enter_context(Job(output, runtime))
-        screen.line("a job of two ranks starts (torch, DDP over gloo); stepwatchd is not told where it is")
-        story = Story(stepwatchd, job, watcher, screen, Patience())
+        screen.line("a job of two ranks starts (torch, DDP over gloo); stepwatchd finds it by itself")
+        story = Story(stepwatchd, job, watcher, screen, Patience(), alerting, chat)
         outcomes = story.play(FAULTS)
-        return screen, outcomes, watcher.incidents()
+        screen.bare()
+        screen.line(
+            f"rules of Prometheus that fired, at a scrape each {SCRAPE_SECONDS} s: {words(alerting.rules_fired())}"
+        )
+        passed = [message.title for message in chat.of("chat")]
+        screen.line(f"messages that Alertmanager passed on to the chat: {len(passed)}")
+        return Played(screen, outcomes, watcher.incidents())
+
+
+def words(names: Sequence[str]) -> str:
+    """Return the names, or a word for none."""
+    return ", ".join(names) or "none"
 
 
 def main() -> int:
@@ -102,20 +138,24 @@ def main() -> int:
     output = options.output.absolute()
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
+    if not are_installed():
+        print("the demo needs prometheus and prometheus-alertmanager of Debian", file=sys.stderr)
+        return 1
     began = time.monotonic()
     try:
-        screen, outcomes, incidents = play(options.program.absolute(), output)
+        played = play(options.program.absolute(), output)
     except KeyboardInterrupt:
         print("\nended before its end; no process is left", file=sys.stderr)
         return 130
     except (TimeoutError, RuntimeError, JobError) as error:
         print(f"\nthe demo cannot go on: {error}\n{INDENT}logs: {output}", file=sys.stderr)
         return 1
+    screen = played.screen
     screen.bare()
-    for line in table(outcomes):
+    for line in table(played.outcomes):
         screen.bare(line)
     screen.bare()
-    wrong = complaints(outcomes, incidents)
+    wrong = complaints(played.outcomes, played.incidents, are_delivered=True)
     for complaint in wrong:
         screen.bare(complaint, RED)
     if not wrong:

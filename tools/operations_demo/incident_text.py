@@ -101,6 +101,12 @@ def evidence_lines(incident: Incident) -> list[str]:
     return shown[:LINES_MAX]
 
 
+def alert_line(alert: dict[str, Any]) -> str:
+    """Return an alert of Alertmanager's API in a line."""
+    labels = alert["labels"]
+    return f"Alertmanager: {labels['alertname']}, {labels['severity']}, {alert['status']['state']}"
+
+
 def table(outcomes: Sequence[Outcome]) -> list[str]:
     """Return a table with a line for each fault."""
     rows = [["fault", "noticed as", "culprit", "last good step", "noticed after", "promised", "resolved after"]]

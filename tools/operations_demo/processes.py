@@ -66,22 +66,20 @@ class Stepwatchd(Processes):
         Directory of its settings, its log and its state.
     runtime : pathlib.Path
         Directory of its socket, and of the control sockets of the jobs that it should find.
-    detectors : dict, optional
-        Its setting of this name; None: the defaults.
+    settings : dict, optional
+        Further settings.
     """
 
-    def __init__(self, program: Path, directory: Path, runtime: Path, detectors: dict[str, Any] | None = None) -> None:
+    def __init__(self, program: Path, directory: Path, runtime: Path, settings: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.log = directory / "stepwatchd.log"
         self.socket = runtime / "stepwatchd.sock"
         self.state = directory / "state"
-        settings = directory / "stepwatchd.json"
+        config = directory / "stepwatchd.json"
         # The demo must not observe other jobs of this user.
-        content: dict[str, Any] = {"discovery": {"directories": [str(runtime)]}}
-        if detectors is not None:
-            content["detectors"] = detectors
-        settings.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        where = ["--config", str(settings), "--state", str(self.state), "--socket", str(self.socket)]
+        content = {"discovery": {"directories": [str(runtime)]}, **(settings or {})}
+        config.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        where = ["--config", str(config), "--state", str(self.state), "--socket", str(self.socket)]
         self._command = [str(program), "run", *where]
 
     def __enter__(self) -> Stepwatchd:

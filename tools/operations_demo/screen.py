@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from typing import Any
 
+from operations_demo.alerting import Message
 from operations_demo.faults import FAULTS, Fault
-from operations_demo.incident_text import culprits, evidence_lines, seconds
+from operations_demo.incident_text import LINE_CHARACTERS, alert_line, culprits, evidence_lines, seconds
 from operations_demo.story import Outcome
 
 BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "1;31", "32", "33", "1;36"
 INDENT = " " * 10
 MOVES_SECONDS = 0.5
+MESSAGE_LINES_MAX = 8
 
 
 class Screen:
@@ -92,6 +95,9 @@ class Screen:
         self.line(f"last good step {incident['since_step']}", stamp=False)
         for text in evidence_lines(incident):
             self.line(text, stamp=False)
+        if outcome.alert is not None:
+            self.line(alert_line(outcome.alert), CYAN, stamp=False)
+        self._message(outcome.message)
 
     def heals(self, fault: Fault) -> None:
         """Print the undoing of the fault."""
@@ -105,6 +111,15 @@ class Screen:
             return
         how = outcome.last["evidence"].get("resolved_by", "recovery")
         self.line(f"resolved after {seconds(outcome.resolved_after)}, by {how}", GREEN)
+        if outcome.message_resolved is not None:
+            self.line(f"chat: {outcome.message_resolved.title}", CYAN, stamp=False)
+
+    def _message(self, message: Message | None) -> None:
+        if message is None:
+            return
+        self.line(f"chat: {message.title}", CYAN, stamp=False)
+        for text in message.lines[:MESSAGE_LINES_MAX]:
+            self.line("      " + textwrap.shorten(text, LINE_CHARACTERS, placeholder=" …"), DIM, stamp=False)
 
     def _paint(self, text: str, code: str) -> str:
         return f"\033[{code}m{text}\033[0m" if self._colour and code else text

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from operations_demo.alerting import Alerting, Chat, Message
 from operations_demo.faults import Fault
 from operations_demo.processes import WORLD, Job, Stepwatchd
 from operations_demo.watcher import Change, Incident, Watcher
 from stepwatch.control_socket import JobError
 
+ONCALL = "oncall"  # the group of the chat that gets the incidents
 STEPS_SEEN = 5  # the job counts as training after these
 # Pause after a fault, since its consequences could open a second incident.
 AFTERMATH_SECONDS = 4.0
@@ -33,6 +36,8 @@ class Patience:
         Until the evidence of an open incident is complete.
     resolve : float
         Until an incident is resolved.
+    deliver : float
+        Until the chat and Alertmanager have the incident.
     """
 
     start: float = 40
@@ -40,6 +45,7 @@ class Patience:
     notice: float = 45
     evidence: float = 4
     resolve: float = 25
+    deliver: float = 15
 
 
 @dataclass
@@ -57,6 +63,10 @@ class Outcome:
         The incident when it opened, and in its last reported form.
     resolved_after : float or None
         Seconds from the end of the fault to the event that resolves the incident.
+    alert : dict or None
+        The alert of the incident in Alertmanager's API.
+    message, message_resolved : Message or None
+        The messages that the chat got of the opened and of the resolved incident.
     """
 
     fault: Fault
@@ -65,6 +75,9 @@ class Outcome:
     opened: Incident | None = None
     last: Incident | None = None
     resolved_after: float | None = None
+    alert: dict[str, Any] | None = None
+    message: Message | None = None
+    message_resolved: Message | None = None
 
 
 class Audience(Protocol):
@@ -99,16 +112,27 @@ class Story:
     watcher : Watcher
     audience : Audience
     patience : Patience
+    alerting, chat : Alerting, Chat, optional
+        Where the incidents are delivered to.
     """
 
     def __init__(
-        self, stepwatchd: Stepwatchd, job: Job, watcher: Watcher, audience: Audience, patience: Patience
+        self,
+        stepwatchd: Stepwatchd,
+        job: Job,
+        watcher: Watcher,
+        audience: Audience,
+        patience: Patience,
+        alerting: Alerting | None = None,
+        chat: Chat | None = None,
     ) -> None:
         self._stepwatchd = stepwatchd
         self._job = job
         self._watcher = watcher
         self._audience = audience
         self._patience = patience
+        self._alerting = alerting
+        self._chat = chat
         self._run = ""
 
     def play(self, faults: Sequence[Fault]) -> list[Outcome]:
@@ -144,6 +168,7 @@ class Story:
         outcome = Outcome(fault, self._step())
         known = {incident["id"] for incident in self._watcher.incidents()}
         self._audience.begins(fault)
+        messages = self._messages()
         began = time.monotonic()
         fault.begin(self._job)
         opened = self._watcher.wait(
@@ -153,10 +178,32 @@ class Story:
             outcome.delay = opened.at - began
             outcome.opened = outcome.last = opened.incident
             self._await_evidence(outcome)
+            outcome.message = self._next_message(messages)
+            outcome.alert = self._await_alert(opened.incident["id"])
         self._audience.noticed(outcome)
         if fault.heal is not None:
             self._heal(fault.heal, outcome)
         return outcome
+
+    def _messages(self) -> int:
+        return len(self._chat.of(ONCALL)) if self._chat else 0
+
+    def _next_message(self, before: int) -> Message | None:
+        chat = self._chat
+        if chat is None:
+            return None
+        with contextlib.suppress(TimeoutError):
+            self._watcher.until(lambda: len(chat.of(ONCALL)) > before, self._patience.deliver)
+            return chat.of(ONCALL)[before]
+        return None
+
+    def _await_alert(self, incident: str) -> dict[str, Any] | None:
+        alerting = self._alerting
+        if alerting is None:
+            return None
+        with contextlib.suppress(TimeoutError):
+            return dict(self._watcher.until(lambda: alerting.alert_of(incident), self._patience.deliver))
+        return None
 
     def _await_evidence(self, outcome: Outcome) -> None:
         member = outcome.fault.evidence
@@ -170,6 +217,7 @@ class Story:
 
     def _heal(self, heal: Any, outcome: Outcome) -> None:
         self._audience.heals(outcome.fault)
+        messages = self._messages()
         began = time.monotonic()
         heal(self._job)
         if outcome.opened is None:
@@ -181,6 +229,7 @@ class Story:
         self._take(resolved, outcome)
         if resolved is not None:
             outcome.resolved_after = resolved.at - began
+            outcome.message_resolved = self._next_message(messages)
         self._audience.resolved(outcome)
 
     @staticmethod
@@ -189,7 +238,7 @@ class Story:
             outcome.last = change.incident
 
 
-def complaints(outcomes: Sequence[Outcome], incidents: Sequence[Incident]) -> list[str]:
+def complaints(outcomes: Sequence[Outcome], incidents: Sequence[Incident], are_delivered: bool = False) -> list[str]:
     """Return complaints: faults that were missed or reported as another kind, and incidents without a fault.
 
     Parameters
@@ -197,6 +246,8 @@ def complaints(outcomes: Sequence[Outcome], incidents: Sequence[Incident]) -> li
     outcomes : sequence of Outcome
     incidents : sequence of dict
         All incidents of stepwatchd.
+    are_delivered : bool
+        Whether a missing alert or message is a complaint.
     """
     found = []
     for outcome in outcomes:
@@ -211,6 +262,10 @@ def complaints(outcomes: Sequence[Outcome], incidents: Sequence[Incident]) -> li
             found.append(f"{fault.name}: the culprits are said to be {ranks}, and are {list(fault.ranks)}")
         if fault.heal is not None and outcome.resolved_after is None:
             found.append(f"{fault.name}: not resolved after it was over")
+        if are_delivered and outcome.alert is None:
+            found.append(f"{fault.name}: Alertmanager has no alert")
+        if are_delivered and (outcome.message is None or (fault.heal is not None and outcome.message_resolved is None)):
+            found.append(f"{fault.name}: the chat lacks a message")
     expected = {outcome.opened["id"] for outcome in outcomes if outcome.opened is not None}
     for incident in incidents:
         if incident["id"] not in expected:
