@@ -49,7 +49,11 @@ OptimizerStep::LossClosure OptimizerStep::Before(LossClosure closure) {
   return [this, closure = std::move(closure)] {
     if (seen_) tap_.events().again();
     at::Tensor loss = closure();
-    if (!std::exchange(seen_, true)) tap_.events().before(optimizer_);
+    if (seen_)
+      tap_.events().resumes();
+    else
+      tap_.events().before(optimizer_);
+    seen_ = true;
     return loss;
   };
 }

@@ -15,6 +15,7 @@ namespace stepwatch {
 struct OptimizerEvents {
   std::function<void(torch::optim::Optimizer&)> before;  // gradients are ready, the update has not begun
   std::function<void()> again;                           // after `before`: the closure is about to run again
+  std::function<void()> resumes;                         // after `again`: the closure has run
   std::function<void()> after;                           // after `before`: the update is over
   std::function<void()> abandoned;                       // in place of `after`: the step has thrown
 };

@@ -164,9 +164,16 @@ void TorchMonitor::Impl::AttachOptimizer(torch::optim::Optimizer& optimizer) {
   const size_t position = attached_.optimizer_count();
   OptimizerEvents events;
   events.before = [this, position](torch::optim::Optimizer& object) { BeforeUpdate(position, object); };
-  events.again = [this, position] { parameter_taps_.RepeatClosure(position); };
+  events.again = [this, position] {
+    (void)monitor_->EnterPart(StepPart::kRest);
+    parameter_taps_.RepeatClosure(position);
+  };
+  events.resumes = [this] { (void)monitor_->EnterPart(StepPart::kOptimizer); };
   events.after = [this, position] { AfterUpdate(position); };
-  events.abandoned = [this, position] { parameter_taps_.AbandonUpdate(position); };
+  events.abandoned = [this, position] {
+    (void)monitor_->EnterPart(StepPart::kRest);
+    parameter_taps_.AbandonUpdate(position);
+  };
   attached_.AddOptimizer(point, std::move(events));
   const front_end::IterationRule::Member member = rule_.Add();
   if (&optimizer == clock_) rule_.NameClock(member);
@@ -277,9 +284,11 @@ void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndRequests
 void TorchMonitor::Impl::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept {
   if (context_->Collecting() != nullptr) Look();
   parameter_taps_.BeforeUpdate(optimizer, object);
+  (void)monitor_->EnterPart(StepPart::kOptimizer);  // last: reading tensors is no part of the update
 }
 
 void TorchMonitor::Impl::AfterUpdate(size_t optimizer) noexcept {
+  (void)monitor_->EnterPart(StepPart::kRest);
   attached_.NoteStep(optimizer);
   parameter_taps_.AfterUpdate(optimizer);
   if (EndsStep(optimizer)) EndStepAfterBackward();

@@ -52,6 +52,12 @@ bool IsDigest(std::string_view name) {
   return false;
 }
 
+// Measurements of one rank and its device, which differ between ranks without a fault.
+bool IsMeasured(std::string_view name) {
+  return name.ends_with("_seconds") || name.starts_with("cuda_") || name == "flops" || name == "peak_flops" ||
+         name == "checkpoint_bytes";
+}
+
 bool HasAny(const StepRow& row, const std::vector<int64_t>& ranks) {
   return std::any_of(row.values.begin(), row.values.end(), [&](const auto& value) {
     return ranks.front() < 0 || std::find(ranks.begin(), ranks.end(), value.first) != ranks.end();
@@ -95,6 +101,7 @@ void DisagreementDetector::OnBeat(const RunState& run, const BeatFacts& beat, Fi
 
 void DisagreementDetector::TakeReported(const RunState&, const BeatFacts& beat, Findings* findings) {
   for (const auto& [name, value] : *beat.reported) {
+    if (IsMeasured(name)) continue;
     auto found = reported_.find(name);
     if (found == reported_.end()) {
       if (reported_.size() >= kReportedMax) continue;

@@ -134,6 +134,29 @@ TEST_CASE("a digest that stands still is to be the same on all ranks, from the s
   }
 }
 
+TEST_CASE("measurements of a rank and its device may differ between ranks, and take no place of other numbers") {
+  Script script;
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    const bool is_odd = rank == 2 && step > 100;
+    const double moving = 1 + static_cast<double>(step % 17);
+    beat->reported.clear();
+    for (const char* name : {"cuda_allocated_bytes", "cuda_reserved_bytes", "cuda_alloc_retries", "cuda_ooms", "flops",
+                             "peak_flops", "data_seconds", "compute_seconds", "checkpoint_seconds", "checkpoint_bytes"})
+      beat->reported.emplace_back(name, is_odd ? 9 * moving : moving);
+  };
+  CHECK(OpenedIn(Replay(script.Train(200).lines)).empty());
+
+  script = Script();
+  script.change = [](int64_t step, int64_t rank, Beat* beat) {
+    beat->reported.clear();
+    for (const char* name : {"cuda_allocated_bytes", "cuda_reserved_bytes", "cuda_alloc_retries", "cuda_ooms", "flops",
+                             "data_seconds", "compute_seconds", "optimizer_seconds"})
+      beat->reported.emplace_back(name, 1);
+    beat->reported.emplace_back("weights_checksum", rank == 2 && step > 100 ? 987654321.0 : 123456789.0);
+  };
+  CHECK(RequireOne(Replay(script.Train(160).lines)).ranks == std::vector<int64_t>{2});
+}
+
 TEST_CASE("a norm on which all ranks but one agree from the start, to the last digit, is one that the one has wrong") {
   Script script;
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
