@@ -18,6 +18,7 @@
 #include "operations/intake/json_answers.h"
 #include "operations/metrics/merge_expositions.h"
 #include "operations/metrics/run_families.h"
+#include "operations/runs/run_totals.h"
 #include "operations/trace/parse_line.h"
 #include "operations/trace/write_line.h"
 #include "src/base/file.h"
@@ -488,6 +489,7 @@ void Daemon::DoNext() {
 
 void Daemon::Observe(Line line, std::vector<Incident>* changes) {
   ++lines_taken_;
+  if (auto* beat = std::get_if<Beat>(&line.what)) SetPeak(options_.settings.gpu.peak_flops, beat);
   Keep(line, false);
   if (!line.run.empty() && !observer_.Knows(line.run)) AdoptOf(line.run);
   const std::vector<Incident> more = observer_.Observe(line);

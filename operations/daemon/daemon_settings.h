@@ -50,7 +50,7 @@ struct UpstreamSettings {
 
 struct GpuSettings {
   std::string source = "nvml";  // "dcgm": a dcgm-exporter has their metrics; "none"
-  double peak_flops = 0;        // of one GPU in the precision of the training; 0: by its name
+  double peak_flops = 0;        // of one GPU in the precision of the training; 0: as ranks report it
 
   bool operator==(const GpuSettings&) const = default;
 };

@@ -38,6 +38,18 @@ bool IsPart(WorkNumber number) {
 
 }  // namespace
 
+void SetPeak(double peak_flops, Beat* beat) {
+  const auto named = [beat](WorkNumber number) {
+    return std::find_if(beat->reported.begin(), beat->reported.end(),
+                        [key = KeyOf(number)](const auto& each) { return each.first == key; });
+  };
+  if (peak_flops <= 0 || named(WorkNumber::kFlops) == beat->reported.end()) return;
+  if (const auto own = named(WorkNumber::kPeakFlops); own != beat->reported.end())
+    own->second = peak_flops;
+  else
+    beat->reported.emplace_back(KeyOf(WorkNumber::kPeakFlops), peak_flops);
+}
+
 std::string_view KeyOf(WorkNumber number) {
   return kKeys[static_cast<size_t>(number)];
 }

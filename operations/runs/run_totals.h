@@ -38,6 +38,9 @@ inline constexpr size_t kWorkNumbers = 14;
 // The key in a beat.
 std::string_view KeyOf(WorkNumber number);
 
+// A beat with FLOPs gets this peak instead of its own; 0: it keeps its own.
+void SetPeak(double peak_flops, Beat* beat);
+
 using WorkValues = std::vector<std::pair<WorkNumber, double>>;
 
 // Upper bounds of the durations of a step, in seconds.

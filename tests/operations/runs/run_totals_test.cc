@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/catch.h"
 #include "tests/operations/script.h"
@@ -143,6 +145,18 @@ TEST_CASE("MFU is the share of the peak of all ranks in a typical step, and part
   CHECK(run.numbers.parts[0].first == WorkNumber::kDataSeconds);
   CHECK(std::abs(run.numbers.parts[0].second - 0.25) < 1e-9);
   CHECK(After(script, 700).numbers.parts.empty());
+}
+
+TEST_CASE("the peak of the settings replaces that of a beat with FLOPs, and of no other") {
+  Beat beat = StepBeat(1);
+  SetPeak(4e12, &beat);
+  CHECK(beat.reported.empty());
+  beat.reported = {{"flops", 1e12}};
+  SetPeak(0, &beat);
+  CHECK(beat.reported.size() == 1);
+  SetPeak(4e12, &beat);
+  SetPeak(8e12, &beat);
+  CHECK(beat.reported == std::vector<std::pair<std::string, double>>{{"flops", 1e12}, {"peak_flops", 8e12}});
 }
 
 TEST_CASE("after learning, counters begin at zero, and go on from the last step") {
