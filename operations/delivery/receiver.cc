@@ -179,6 +179,10 @@ Result<Outgoing> MakeOutgoing(const ReceiverSettings& settings, const Secrets& s
     out.secrets.push_back(*secret);
     if (std::string encoded = PercentEncoded(*secret); encoded != *secret) out.secrets.push_back(std::move(encoded));
   }
+  // It lets anybody acknowledge; a digest has no links.
+  if (notices.size() == 1 || settings.type == ReceiverType::kWebhook)
+    for (const Notice& notice : notices)
+      for (std::string& part : SecretPartsOf(notice.acknowledge_link)) out.secrets.push_back(std::move(part));
   const std::string& language = settings.language;
   const auto seconds = static_cast<int64_t>(now);
   switch (settings.type) {
@@ -186,7 +190,10 @@ Result<Outgoing> MakeOutgoing(const ReceiverSettings& settings, const Secrets& s
       out.url = AlertsAddress(out.url);
       out.body = AlertmanagerBody(notices, now, settings.lasts_seconds);
       break;
-    case ReceiverType::kFeishu: out.body = FeishuBody(notices, more, language, secrets.secret, now); break;
+    case ReceiverType::kFeishu:
+      out.body = FeishuBody(notices, more, language, secrets.secret, now);
+      if (!secrets.secret.empty()) out.secrets.push_back(FeishuSignature(seconds, secrets.secret));
+      break;
     case ReceiverType::kDingTalk:
       out.url = DingTalkAddress(out.url, secrets.secret, static_cast<int64_t>(1e3 * now));
       for (std::string& part : SecretPartsOf(out.url)) out.secrets.push_back(std::move(part));
@@ -208,7 +215,8 @@ Result<Outgoing> MakeOutgoing(const ReceiverSettings& settings, const Secrets& s
       out.body = WebhookBody(settings, notices, more, now);
       if (!secrets.secret.empty()) {
         out.headers.push_back(fmt::format("X-Stepwatch-Timestamp: {}", seconds));
-        out.headers.push_back("X-Stepwatch-Signature: " + WebhookSignature(seconds, secrets.secret, out.body));
+        out.secrets.push_back(WebhookSignature(seconds, secrets.secret, out.body));
+        out.headers.push_back("X-Stepwatch-Signature: " + out.secrets.back());
       }
       break;
   }

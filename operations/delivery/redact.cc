@@ -13,6 +13,7 @@ constexpr size_t kPartBytesMin = 8;
 
 std::vector<std::string> SecretPartsOf(std::string_view url) {
   const size_t scheme = url.find("://");
+  if (url.empty()) return {};
   if (scheme == std::string_view::npos) return {std::string(url)};
   const size_t path = url.find_first_of("/?#", scheme + 3);
   if (path == std::string_view::npos || path + 1 >= url.size()) return {};

@@ -172,7 +172,8 @@ TEST_CASE("Names of labels become names that Alertmanager accepts") {
   CHECK(LabelName("9-b.c") == "_9_b_c");
   CHECK(LabelName("损") == "___");
   CHECK(LabelName("").size() == 1);
-  for (const auto& [name, value] : BodyOf(ReceiverType::kAlertmanager, {HostileNotice()})[0]["labels"].items()) {
+  const Json body = BodyOf(ReceiverType::kAlertmanager, {HostileNotice()});
+  for (const auto& [name, value] : body[0]["labels"].items()) {
     CHECK(name == LabelName(name));
     CHECK_FALSE(value.get<std::string>().empty());
   }
