@@ -166,6 +166,7 @@ void Courier::Tick() {
   Reconcile();
   SendDue();
   PingWatchdog();
+  LookForWatchdog();
 }
 
 // --- sending ---
@@ -261,6 +262,47 @@ void Courier::PingWatchdog() {
   if (!is_posted) is_pinging_ = false;
 }
 
+// Prometheus and its Alertmanager report nothing any more when they are gone, so this message takes another way.
+void Courier::LookForWatchdog() {
+  const Moment now = options_.now();
+  if (settings_.watchdog_expected_seconds <= 0) {
+    heard_.reset();
+    missed_.reset();
+    return;
+  }
+  if (!heard_) heard_ = now.running;
+  if (missed_ || now.running - *heard_ < settings_.watchdog_expected_seconds) return;
+  missed_ = now.wall;
+  SendWatchdogNotice(NoticeState::kOpened);
+}
+
+void Courier::HearWatchdog() {
+  heard_ = options_.now().running;
+  if (!missed_) return;
+  SendWatchdogNotice(NoticeState::kResolved);
+  missed_.reset();
+}
+
+void Courier::SendWatchdogNotice(NoticeState state) {
+  const Moment now = options_.now();
+  Notice notice;
+  notice.key = "watchdog " + std::to_string(static_cast<int64_t>(missed_.value_or(0)));
+  notice.change = notice.key + " " + std::string(NameOf(state));
+  notice.state = state;
+  notice.severity = Severity::kWarning;
+  notice.kind = "watchdog_missing";
+  notice.title = "the Watchdog alert of Prometheus no longer arrives";
+  notice.title_zh = "不再收到 Prometheus 的 Watchdog 告警";
+  notice.advice = "Look at Prometheus and Alertmanager, and at the network between them and stepwatchd.";
+  notice.advice_zh = "请检查 Prometheus、Alertmanager 以及它们到 stepwatchd 的网络。";
+  notice.t = now.wall;
+  notice.opened_t = missed_.value_or(now.wall);
+  for (const size_t i : ReceiversOf(settings_, notice))
+    if (settings_.receivers[i].type != ReceiverType::kAlertmanager)
+      (void)deliverer_.TakeFor(settings_.receivers[i].name, notice, now);
+  StoreRows();
+}
+
 // --- requests ---
 
 std::map<std::string, OutboxCounts> Courier::Counts() const {
@@ -312,7 +354,11 @@ void Courier::Notify(const std::string& receiver, const std::string& body_untrus
   if (!notices.ok()) return then(http::BadRequest(notices.status().message()));
   const Moment now = options_.now();
   int64_t taken = 0;
-  for (const Notice& each : notices.value()) taken += deliverer_.TakeFor(receiver, each, now) ? 1 : 0;
+  for (const Notice& each : notices.value()) {
+    const bool is_watchdog = settings_.watchdog_expected_seconds > 0 && each.kind == "Watchdog";
+    if (is_watchdog && each.state == NoticeState::kOpened) HearWatchdog();
+    if (!is_watchdog && deliverer_.TakeFor(receiver, each, now)) ++taken;
+  }
   StoreRows();
   const auto all = static_cast<int64_t>(notices.value().size());
   options_.flush([this, taken, all, then = std::move(then)] {

@@ -75,6 +75,10 @@ class Courier final : public Deliveries {
   void SendWith(const Sending& sending, const Result<Secrets>& secrets);
   void End(const Sending& sending, const Judgement& judgement);
   void PingWatchdog();
+  // A Watchdog alert, which Prometheus always fires, has arrived.
+  void HearWatchdog();
+  void LookForWatchdog();
+  void SendWatchdogNotice(NoticeState state);
   void OpenLinks();
   base::IoThread& ThreadFor(const std::string& name);
   Notice NoticeNow(const StoredIncident& incident) const;
@@ -93,6 +97,8 @@ class Courier final : public Deliveries {
   double reconciled_ = 0;
   double pinged_ = 0;
   bool is_pinging_ = false;
+  std::optional<double> heard_;   // when the last Watchdog alert arrived, or was first expected
+  std::optional<double> missed_;  // the wall time since which it is reported as missing
   bool is_finishing_ = false;
 };
 

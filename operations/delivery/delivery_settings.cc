@@ -203,6 +203,11 @@ constexpr KeyRule<DeliverySettings> kDelivery[] = {
      [](const Field& field, Notes& notes, DeliverySettings& out) {
        return ReadNumber(field, notes, 1, 86400, "a number of seconds from 1 to 86400", &out.watchdog_seconds);
      }},
+    {{.key = "watchdog_expected_seconds"},
+     [](const Field& field, Notes& notes, DeliverySettings& out) {
+       return ReadNumber(field, notes, 0, 604800, "a number of seconds up to 604800, or 0 for none",
+                         &out.watchdog_expected_seconds);
+     }},
 };
 
 bool IsFor(const Route& route, const Notice& notice) {

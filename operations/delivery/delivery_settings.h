@@ -31,6 +31,8 @@ struct DeliverySettings {
   std::string watchdog_url;     // gets a request every watchdog_seconds; empty: none
   std::string watchdog_url_file;
   double watchdog_seconds = 60;
+  // A message is sent when no Watchdog alert has arrived for so long; 0: none is expected.
+  double watchdog_expected_seconds = 0;
 
   bool operator==(const DeliverySettings&) const = default;
 };

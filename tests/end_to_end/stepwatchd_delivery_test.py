@@ -337,3 +337,20 @@ def test_receivers_follow_the_settings_and_a_bad_edit_changes_nothing(tmp_path: 
         daemon.make_incident("r3")
         daemon.until(lambda: len(receiver.notices()) == 2)
         assert {notice["run"] for notice in receiver.notices()} == {"r2", "r3"}
+
+
+def test_ten_thousand_alerts_are_delivered_while_other_requests_are_answered(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    alert = json.loads(webhook_body())["alerts"][0]
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url)) as daemon:
+        for page in range(20):
+            alerts = [{**alert, "fingerprint": f"{page:08x}{i:08x}"} for i in range(500)]
+            body = json.dumps({**json.loads(webhook_body()), "alerts": alerts})
+            assert daemon.post("/v1/notify/hook", body)["taken"] == 500
+            assert daemon.answers()
+        daemon.until(lambda: len(receiver.notices()) == 10_000)
+        assert len({notice["key"] for notice in receiver.notices()}) == 10_000
+        daemon.until(lambda: daemon.metric('stepwatchd_delivery_waiting{receiver="hook"}') == 0)
+        with daemon.store() as store:
+            daemon.until(lambda: store.execute("SELECT count(*) FROM deliveries").fetchone()[0] == 1000)

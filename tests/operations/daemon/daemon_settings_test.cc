@@ -49,6 +49,36 @@ TEST_CASE("every key is read into its place") {
   CHECK(parsed.value().warnings.empty());
 }
 
+TEST_CASE("delivery is read whatever the order of its keys, with the link to an incident") {
+  const auto parsed = ParseDaemonSettings(R"({
+    "links": {"incident": "https://g/{run}"},
+    "listen": {"public_url": "https://s"},
+    "delivery": {
+      "routes": [{"receivers": ["am"], "severity": ["critical", "info"], "owner": "o*", "run": "r*", "kind": "stuck"}],
+      "receivers": [{"name": "am", "type": "alertmanager", "url": "http://h:9093", "lasts_seconds": 600},
+                    {"name": "bot", "type": "feishu", "url_file": "/f", "language": "en", "per_minute": 5}],
+      "language": "zh", "watchdog_url": "http://w", "watchdog_seconds": 5, "watchdog_expected_seconds": 7}
+  })");
+  INFO(parsed.status().ToString());
+  REQUIRE(parsed.ok());
+  const delivery::DeliverySettings& settings = parsed.value().settings.delivery;
+  CHECK(parsed.value().settings.listen.public_url == "https://s");
+  CHECK(settings.link == "https://g/{run}");
+  REQUIRE(settings.receivers.size() == 2);
+  CHECK(settings.receivers[0].language == "zh");
+  CHECK(settings.receivers[0].lasts_seconds == 600);
+  CHECK(settings.receivers[1].language == "en");
+  CHECK(settings.receivers[1].per_minute == 5);
+  CHECK(settings.routes ==
+        std::vector<delivery::Route>{{{"am"}, {Severity::kCritical, Severity::kInfo}, "o*", "r*", "stuck"}});
+  CHECK(settings.watchdog_url == "http://w");
+  CHECK(settings.watchdog_seconds == 5);
+  CHECK(settings.watchdog_expected_seconds == 7);
+  CHECK(RefusalOf(R"({"links": {"incident": "g"}})").place().key == "links.incident");
+  CHECK(RefusalOf(R"({"delivery": {"watchdog_seconds": 0}})").place().key == "delivery.watchdog_seconds");
+  CHECK(RefusalOf(R"({"delivery": {"receivers": {}}})").code() == StatusCode::kWrongType);
+}
+
 TEST_CASE("what cannot be used is refused with its place") {
   CHECK(RefusalOf(R"({"host": {"directories": ["here"]}})").code() == StatusCode::kOutOfRange);
   CHECK(RefusalOf(R"({"gpu": {"source": "smi"}})").message().find("nvml") != std::string::npos);

@@ -213,6 +213,33 @@ TEST_CASE("the watchdog gets a request at each interval, whatever else happens")
   CHECK(office.logged.size() == 2);
 }
 
+TEST_CASE("a Watchdog alert that stays away is one message, and its return another") {
+  Office office;
+  office.settings.receivers = {Hook("hook", office.directory / "url")};
+  REQUIRE(base::ReplaceFile(office.directory / "url", "http://h/x").ok());
+  office.settings.watchdog_expected_seconds = 300;
+  office.Apply();
+  std::string alert = kWebhook;
+  alert.replace(alert.find("\"A\""), 3, "\"Watchdog\"");
+  const double begun = office.service.now;
+  for (int i = 0; i < 10; ++i) {
+    CHECK(office.Notify("hook", alert).status == 200);
+    const double until = office.service.now + 200;
+    office.Until([&] { return office.service.now >= until; });
+  }
+  CHECK(office.posted.empty());
+  office.Until([&] { return office.posted.size() == 1; });
+  CHECK(office.service.now >= begun + 2100);
+  CHECK(office.posted.back().outgoing.body.find("watchdog_missing") != std::string::npos);
+  office.posted.back().then({200, "", "", {}});
+  const double until = office.service.now + 1000;
+  office.Until([&] { return office.service.now >= until; });
+  CHECK(office.posted.size() == 1);
+  CHECK(office.Notify("hook", alert).status == 200);
+  office.Until([&] { return office.posted.size() == 2; });
+  CHECK(office.posted.back().outgoing.body.find("resolved") != std::string::npos);
+}
+
 TEST_CASE("a link is made with a key of its own, and acknowledges the incident once, by a post only") {
   Office office;
   office.settings.receivers = {Hook("hook", office.directory / "url")};
