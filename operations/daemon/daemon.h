@@ -19,6 +19,7 @@
 #include "operations/daemon/clock_watch.h"
 #include "operations/daemon/daemon_settings.h"
 #include "operations/daemon/known_until.h"
+#include "operations/daemon/otlp_sender.h"
 #include "operations/daemon/state_writer.h"
 #include "operations/daemon/upstream.h"
 #include "operations/discovery/discovery.h"
@@ -105,6 +106,7 @@ class Daemon final : public Service {
   void StartDiscovery();
   void ApplyDiscovery();
   void ApplyMetrics();
+  void ApplyOtlp();
   void TickMetrics(double now);
   // Lines from `begun_number` on are of this process; 0: none yet.
   void Restore(const Restored& restored, int64_t begun_number);
@@ -148,6 +150,7 @@ class Daemon final : public Service {
   std::unique_ptr<Discovery> discovery_;     // null: it is disabled
   std::optional<DropDirectory> drop_;        // nullopt: it is disabled, likewise
   std::optional<TargetsFile> targets_file_;  // likewise
+  std::optional<OtlpSender> otlp_;           // likewise
   Intake intake_;
   watch::Timer tick_;
 
