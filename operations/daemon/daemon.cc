@@ -17,6 +17,7 @@
 #include "operations/discovery/pulse_source.h"
 #include "operations/intake/json_answers.h"
 #include "operations/metrics/merge_expositions.h"
+#include "operations/metrics/otlp_metrics.h"
 #include "operations/metrics/run_families.h"
 #include "operations/runs/run_totals.h"
 #include "operations/trace/parse_line.h"
@@ -168,6 +169,7 @@ Status Daemon::Start() {
   StartGpus();
   StartHost();
   ApplyMetrics();
+  ApplyOtlp();
   due_ = started_;
   AwaitTick();
   return Status();
@@ -351,6 +353,7 @@ std::string Daemon::Apply(const DaemonSettings& settings) {
   if (settings.gpu.source != before.gpu.source) StartGpus();
   if (!(settings.host == before.host)) StartHost();
   if (!(settings.metrics == before.metrics)) ApplyMetrics();
+  if (!(settings.otlp == before.otlp)) ApplyOtlp();
   return settings.listen.readers != before.listen.readers ? " listen.readers" : "";
 }
 
@@ -365,6 +368,22 @@ void Daemon::ApplyMetrics() {
     targets_file_.emplace(loop_, settings.targets_file, [this](const Status& status) {
       log_.Write(LogLevel::kWarning, "the file of targets is not up to date: " + status.message() + "; it is retried");
     });
+}
+
+void Daemon::ApplyOtlp() {
+  const OtlpSettings& settings = options_.settings.otlp;
+  otlp_.reset();
+  if (settings.url.empty()) return;
+  const Result<UpstreamAddress> address = ParseUpstream(settings.url);
+  if (!address.ok()) return log_.Write(LogLevel::kError, "otlp.url must be http://HOST:PORT; no metrics are sent");
+  OtlpOptions options;
+  options.address = address.value();
+  options.headers_file = settings.headers_file;
+  options.seconds = static_cast<double>(settings.seconds);
+  options.on_trouble = [this](const std::string& why) {
+    log_.Write(LogLevel::kWarning, "cannot send metrics by OTLP: " + why + "; later ones are sent again");
+  };
+  otlp_.emplace(loop_, std::move(options));
 }
 
 void Daemon::ApplyUpstream() {
@@ -436,6 +455,8 @@ void Daemon::Tick() {
 void Daemon::TickMetrics(double now) {
   constexpr int64_t kTicksOfFiles = 5 * kTicksOfSecond, kTicksOfTargets = 15 * kTicksOfSecond;
   if (drop_ && ticks_ % kTicksOfFiles == 0) drop_->Look(now);
+  const ClockLook look = options_.look_at_clocks();
+  if (otlp_) otlp_->Tick(look.running, [&] { return OtlpBody(Families(), now - (look.running - started_), now); });
   if (!targets_file_ || ticks_ % kTicksOfTargets != 0) return;
   Targets(/*with_own=*/true, /*with_jobs=*/true, [this](std::string json) {
     if (targets_file_) targets_file_->Write(std::move(json));
@@ -678,6 +699,12 @@ std::vector<MetricFamily> Daemon::Families() const {
   for (const StoredIncident& each : incidents_.Open())
     page.incidents.push_back({each.incident.run, each.incident.kind, each.incident.severity});
   std::vector<MetricFamily> families = RunFamilies(std::move(page));
+  if (otlp_) {
+    families.push_back({"stepwatchd_otlp_sent", "counter", "Requests that the collector accepted.", {}});
+    families.back().Add(static_cast<double>(otlp_->sent()));
+    families.push_back({"stepwatchd_otlp_failed", "counter", "Requests that the collector did not accept.", {}});
+    families.back().Add(static_cast<double>(otlp_->failed()));
+  }
   if (!drop_) return families;
   for (MetricFamily& family : drop_->Families(t())) families.push_back(std::move(family));
   return families;

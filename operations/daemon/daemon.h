@@ -19,6 +19,7 @@
 #include "operations/daemon/clock_watch.h"
 #include "operations/daemon/daemon_settings.h"
 #include "operations/daemon/known_until.h"
+#include "operations/daemon/otlp_sender.h"
 #include "operations/daemon/state_writer.h"
 #include "operations/daemon/upstream.h"
 #include "operations/delivery/courier.h"
@@ -115,6 +116,7 @@ class Daemon final : public Service {
   void StartGpus();
   void StartHost();
   void ApplyMetrics();
+  void ApplyOtlp();
   // Metrics of the hardware of this machine.
   void AddMachineMetrics(http::MetricsPage* page) const;
   void TickMetrics(double now);
@@ -162,6 +164,7 @@ class Daemon final : public Service {
   std::unique_ptr<HostWatch> host_;
   std::optional<DropDirectory> drop_;        // nullopt: it is disabled
   std::optional<TargetsFile> targets_file_;  // likewise
+  std::optional<OtlpSender> otlp_;           // likewise
   std::unique_ptr<delivery::Courier> courier_;
   Intake intake_;
   watch::Timer tick_;

@@ -71,14 +71,19 @@ constexpr KeyRule<DiscoverySettings> kDiscovery[] = {
      }},
 };
 
+// Reads the member `url`.
+template <class T>
+constexpr KeyRule<T> PlainUrl() {
+  return {{.key = "url"}, [](const Field& field, Notes& notes, T& out) {
+            constexpr std::string_view kAccepted = "\"http://HOST:PORT\", or \"\" for none; for TLS use a proxy";
+            if (Status status = config::ReadString(field, notes, kAccepted, out.url); !status.ok()) return status;
+            const bool usable = out.url.empty() || (out.url.starts_with("http://") && out.url.size() > 7);
+            return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+          }};
+}
+
 constexpr KeyRule<UpstreamSettings> kUpstream[] = {
-    {{.key = "url"},
-     [](const Field& field, Notes& notes, UpstreamSettings& out) {
-       constexpr std::string_view kAccepted = "\"http://HOST:PORT\", or \"\" for none; for TLS use a proxy";
-       if (Status status = config::ReadString(field, notes, kAccepted, out.url); !status.ok()) return status;
-       const bool usable = out.url.empty() || (out.url.starts_with("http://") && out.url.size() > 7);
-       return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
-     }},
+    PlainUrl<UpstreamSettings>(),
     Text<&UpstreamSettings::token_file, UpstreamSettings>("token_file"),
     Whole<&UpstreamSettings::spool_mib, UpstreamSettings>("spool_mib"),
 };
@@ -111,6 +116,12 @@ constexpr KeyRule<MetricsSettings> kMetrics[] = {
     Text<&MetricsSettings::targets_file, MetricsSettings>("targets_file"),
 };
 
+constexpr KeyRule<OtlpSettings> kOtlp[] = {
+    PlainUrl<OtlpSettings>(),
+    Text<&OtlpSettings::headers_file, OtlpSettings>("headers_file"),
+    Whole<&OtlpSettings::seconds, OtlpSettings>("seconds"),
+};
+
 template <auto member, const auto& rules, class T = DaemonSettings>
 constexpr KeyRule<T> Object(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
@@ -140,6 +151,7 @@ constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::gpu, kGpu>("gpu"),
     Object<&DaemonSettings::host, kHost>("host"),
     Object<&DaemonSettings::metrics, kMetrics>("metrics"),
+    Object<&DaemonSettings::otlp, kOtlp>("otlp"),
     Object<&DaemonSettings::detectors, kDetectors>("detectors"),
     {{.key = "delivery"},
      [](const Field& field, Notes& notes, DaemonSettings& out) {

@@ -69,6 +69,14 @@ struct MetricsSettings {
   bool operator==(const MetricsSettings&) const = default;
 };
 
+struct OtlpSettings {
+  std::string url;           // http://HOST:PORT of a collector; empty: none
+  std::string headers_file;  // with lines "Name: value"
+  int64_t seconds = 15;      // between two requests
+
+  bool operator==(const OtlpSettings&) const = default;
+};
+
 struct DaemonSettings {
   ListenSettings listen;
   StoreSettings store;
@@ -77,6 +85,7 @@ struct DaemonSettings {
   GpuSettings gpu;
   HostSettings host;
   MetricsSettings metrics;
+  OtlpSettings otlp;
   Settings detectors;
   delivery::DeliverySettings delivery;  // with "links"
 };

@@ -36,30 +36,27 @@ Result<UpstreamAddress> ParseUpstream(const std::string& url) {
   return address;
 }
 
-Result<int> PostBeats(const UpstreamAddress& upstream, const std::string& token, const std::string& lines, double sent,
-                      std::chrono::seconds time) {
+Result<int> Post(const UpstreamAddress& to, const PostRequest& message, std::chrono::seconds time) {
   const auto failed = [&](const char* what, const error_code& error) {
-    return Status(StatusCode::kUnavailable,
-                  fmt::format("{} {}:{}: {}", what, upstream.host, upstream.port, error.message()));
+    return Status(StatusCode::kUnavailable, fmt::format("{} {}:{}: {}", what, to.host, to.port, error.message()));
   };
   return http::RunWithConnection<Result<int>>(
       [&](http::ClientConnection& connection) -> boost::asio::awaitable<Result<int>> {
         error_code error;
         boost::asio::ip::tcp::resolver resolver(co_await boost::asio::this_coro::executor);
-        const auto found = resolver.resolve(upstream.host, upstream.port, error);
+        const auto found = resolver.resolve(to.host, to.port, error);
         if (error) co_return failed("cannot find", error);
         connection.SetDeadline(http::ClientConnection::Clock::now() + time);
         error = co_await connection.Connect(found);
         if (error) co_return failed("cannot connect to", error);
-        auto request = http::ClientConnection::MakeMessage("POST", "/v1/beats");
-        const bool is_v6 = upstream.host.find(':') != std::string::npos;
-        request.set(field::host, (is_v6 ? "[" + upstream.host + "]" : upstream.host) + ":" + upstream.port);
+        auto request = http::ClientConnection::MakeMessage("POST", message.path);
+        const bool is_v6 = to.host.find(':') != std::string::npos;
+        request.set(field::host, (is_v6 ? "[" + to.host + "]" : to.host) + ":" + to.port);
         request.set(field::user_agent, std::string("stepwatchd/") + kVersion);
-        request.set(field::content_type, "application/jsonl");
-        if (!token.empty()) request.set(field::authorization, "Bearer " + token);
-        request.set("Stepwatch-Sent", fmt::format("{:.6f}", sent));
+        request.set(field::content_type, message.content_type);
+        for (const auto& [name, value] : message.headers) request.set(name, value);
         request.keep_alive(false);
-        request.body() = lines;
+        request.body() = message.body;
         request.prepare_payload();
         http::ClientConnection::ReplyLimits limits;
         limits.body_bytes = kAnswerBytesMax;
@@ -68,6 +65,13 @@ Result<int> PostBeats(const UpstreamAddress& upstream, const std::string& token,
         if (received.error) co_return failed("no response from", received.error);
         co_return received.reply.status;
       });
+}
+
+Result<int> PostBeats(const UpstreamAddress& upstream, const std::string& token, const std::string& lines, double sent,
+                      std::chrono::seconds time) {
+  PostRequest message{"/v1/beats", "application/jsonl", {{"Stepwatch-Sent", fmt::format("{:.6f}", sent)}}, lines};
+  if (!token.empty()) message.headers.emplace_back("Authorization", "Bearer " + token);
+  return Post(upstream, message, time);
 }
 
 }  // namespace stepwatch::operations

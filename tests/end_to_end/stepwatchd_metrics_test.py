@@ -8,9 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +191,41 @@ def test_counters_begin_at_zero_after_a_restart(daemon: Stepwatchd) -> None:
     assert samples(daemon)[name] == 0
     daemon.send(beat(41, run="r1", tokens=100))
     daemon.until(lambda: samples(daemon)[name] == 100)
+
+
+def test_a_collector_gets_the_metrics_with_its_headers(tmp_path: Path) -> None:
+    got: list[tuple[str, str | None, dict[str, Any]]] = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            got.append((self.path, self.headers["X-Token"], json.loads(body)))
+            # The first request fails, and is repeated.
+            self.send_response(503 if len(got) == 1 else 200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            """Print nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    headers = tmp_path / "headers"
+    headers.write_text("X-Token: secret-of-the-collector\n")
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    settings = {**NO_JOBS, "otlp": {"url": url, "headers_file": str(headers), "seconds": 1}}
+    with Stepwatchd(tmp_path, settings) as running:
+        send_run(running, "r1", 2, 10)
+        running.until(lambda: len(got) > 1 and "stepwatch_run_tokens_total" in json.dumps(got[-1]))
+        path, token, body = got[-1]
+        assert (path, token) == ("/v1/metrics", "secret-of-the-collector")
+        metrics = {each["name"]: each for each in body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]}
+        (point,) = metrics["stepwatch_run_tokens_total"]["sum"]["dataPoints"]
+        assert point["asDouble"] == 2 * 10 * 100
+        assert point["attributes"] == [{"key": "run", "value": {"stringValue": "r1"}}]
+        assert running.metric("stepwatchd_otlp_failed_total") >= 1
+        assert "secret-of" not in running.log.read_text()
+    server.shutdown()
 
 
 def test_targets_are_found_over_http_and_in_a_file(tmp_path: Path) -> None:
