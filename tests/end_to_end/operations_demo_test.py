@@ -94,8 +94,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         job = stack.enter_context(StartedJob(output, runtime))
         outcomes = Story(stepwatchd, job, watcher, Nobody(), PATIENCE, alerting, chat).play(faults)
         named = {outcome.fault.name: outcome for outcome in outcomes}
-        # The rules of Prometheus see what a scrape sees; the dead rank ends the job, and this alert with it.
-        wait_for(lambda: chat.of("chat"), DEADLINE_SECONDS)
+        wait_for(lambda: chat.of("chat") and alerting.series(), DEADLINE_SECONDS)
         yield Played(named, watcher.incidents(), job.log(1).read_text())
 
 
@@ -178,6 +177,7 @@ def processes_of(output: Path) -> list[str]:
 
 
 @needs_daemon
+@needs_alerting
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     output = tmp_path / "demo"
     command = [sys.executable, "-m", "operations_demo", "--program", str(STEPWATCHD), "--output", str(output)]
@@ -185,7 +185,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True) as demo:
         assert demo.stdout is not None
         assert any("two ranks train" in line for line in demo.stdout)
-        assert len(processes_of(output)) == 4
+        assert len(processes_of(output)) == 6
         demo.send_signal(signal.SIGINT)
         assert demo.wait(DEADLINE_SECONDS) == 130
     assert processes_of(output) == []

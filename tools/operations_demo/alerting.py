@@ -7,6 +7,7 @@ stepwatchd.
 
 from __future__ import annotations
 
+import html
 import http.server
 import json
 import os
@@ -80,7 +81,7 @@ def _texts(element: dict[str, Any]) -> list[str]:
 def message_of(group: str, body: dict[str, Any]) -> Message:
     """Return the message of a request to a Feishu bot."""
     card = body["card"]
-    lines = [line for element in card["elements"] for line in _texts(element) if line]
+    lines = [html.unescape(line) for element in card["elements"] for line in _texts(element) if line]
     return Message(group, str(card["header"]["title"]["content"]), lines)
 
 
@@ -220,11 +221,12 @@ class Alerting(Processes):
                 return dict(alert)
         return None
 
-    def rules_fired(self) -> list[str]:
-        """Return the names of the rules of Prometheus that have fired so far."""
-        query = "count by (alertname) (count_over_time(ALERTS{alertstate='firing',alertname!='Watchdog'}[10m]))"
-        answer = get(f"http://{self.prometheus}/api/v1/query?query={urllib.request.quote(query)}") or {}
-        return sorted(series["metric"]["alertname"] for series in answer.get("data", {}).get("result", []))
+    def series(self) -> int:
+        """Return the number of series about runs that Prometheus has scraped."""
+        query = urllib.request.quote("count(last_over_time({__name__=~'stepwatch_run_.+'}[10m]))")
+        answer = get(f"http://{self.prometheus}/api/v1/query?query={query}") or {}
+        found = answer.get("data", {}).get("result", [])
+        return int(found[0]["value"][1]) if found else 0
 
     @staticmethod
     def _keep(file: Path, text: str) -> None:
