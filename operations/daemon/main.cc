@@ -85,8 +85,7 @@ void AddProvision(CLI::App* app, ProvisionArguments* arguments, int* exit_code) 
   verb->add_flag("--force", arguments->is_forced, "replace edited files as well");
   verb->footer(
       "Exit codes: 0 all files are as the options require; 1 a file cannot be written; 2 invalid option; 3 edited "
-      "files "
-      "were kept.");
+      "files were kept.");
   verb->callback([=] { *exit_code = RunProvision(*arguments); });
 }
 

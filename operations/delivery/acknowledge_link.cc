@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <openssl/crypto.h>
 #include <sys/random.h>
 
 #include <array>
@@ -21,14 +22,6 @@ namespace {
 constexpr size_t kKeyBytes = 32;
 constexpr const char* kKeyFile = "acknowledge.key";
 constexpr size_t kIncidentMax = 300, kPersonMax = 100;
-
-// In time that does not depend on where the two differ.
-bool IsSame(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
-}
 
 std::string Html(std::string_view text_untrusted) {
   std::string html;
@@ -87,7 +80,10 @@ std::string AcknowledgeLinks::LinkTo(const std::string& public_url, const std::s
 std::optional<std::string> AcknowledgeLinks::IncidentOf(const std::vector<std::string>& parts_untrusted,
                                                         double now) const {
   if (parts_untrusted.size() != 3 || parts_untrusted[0].size() > kIncidentMax) return std::nullopt;
-  const bool is_signed = IsSame(SignatureOf(parts_untrusted[0], parts_untrusted[1]), parts_untrusted[2]);
+  const std::string signature = SignatureOf(parts_untrusted[0], parts_untrusted[1]);
+  // In time that does not depend on where the two differ.
+  const bool is_signed = signature.size() == parts_untrusted[2].size() &&
+                         CRYPTO_memcmp(signature.data(), parts_untrusted[2].data(), signature.size()) == 0;
   const std::optional<int64_t> expiry = base::ParseNumber<int64_t>(parts_untrusted[1]);
   if (!is_signed || !expiry || static_cast<double>(*expiry) < now) return std::nullopt;
   return parts_untrusted[0];
