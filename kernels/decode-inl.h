@@ -31,9 +31,9 @@ using DoubleVector = hn::Vec<Doubles>;
 constexpr int kPerVector = static_cast<int>(hn::MaxLanes(Doubles()));
 constexpr int kVectors = kLanes / kPerVector;  // per sixteen lanes
 
-// Sixteen elements are kVectors vectors. Of bf16 the even ones come first, then the odd ones, as they are cut out of
-// 32-bit words; of all else in order. The element, and so the canonical lane, that is lane i % kPerVector of vector
-// i / kPerVector:
+// Sixteen elements are kVectors vectors. The even ones of bf16 come first, then the odd ones, as they are cut out
+// of 32-bit words; all others are in order. The element, and so the canonical lane, that is lane i % kPerVector of
+// vector i / kPerVector:
 constexpr size_t CanonicalLane(bool even_odd, int i) {
   constexpr int kHalf = kLanes / 2;
   return static_cast<size_t>(!even_odd ? i : i < kHalf ? 2 * i : 2 * (i - kHalf) + 1);

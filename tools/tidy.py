@@ -98,6 +98,11 @@ def spoken_text(name: str, lines: list[str]) -> list[tuple[int, str]]:
 def english_findings(name: str, lines: list[str]) -> list[str]:
     """Return sentences without a leading subject, and archaic words."""
     findings = []
+    if name.endswith((".h", ".cc")):
+        for number, line in enumerate(lines, 1):
+            comment = QUOTED.sub("", line.strip())
+            if comment.startswith("//") and (found := OPENINGS.search(comment.lstrip("/ "))):
+                findings.append(f'{name}:{number}: a sentence of a comment begins with "{found[0]}"')
     for number, text in spoken_text(name, lines):
         prose = QUOTED.sub("", text)
         for found in (*OPENINGS.finditer(prose), *WORDS.finditer(prose)):

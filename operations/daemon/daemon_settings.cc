@@ -17,13 +17,6 @@ using config::UnknownKeys;
 using Kind = config::JsonValue::Kind;
 
 template <auto member, class T>
-constexpr KeyRule<T> Text(std::string_view key) {
-  return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
-            return config::ReadString(field, notes, "text", out.*member);
-          }};
-}
-
-template <auto member, class T>
 constexpr KeyRule<T> Whole(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
             return config::ReadInteger(field, notes, {1, 1 << 20}, out.*member);
@@ -46,10 +39,10 @@ Status ReadWebAddress(const Field& field, const Notes& notes, std::string* out) 
 }
 
 constexpr KeyRule<ListenSettings> kListen[] = {
-    Text<&ListenSettings::tcp, ListenSettings>("tcp"),
-    Text<&ListenSettings::token_file, ListenSettings>("token_file"),
-    Text<&ListenSettings::name, ListenSettings>("name"),
-    Text<&ListenSettings::readers, ListenSettings>("readers"),
+    config::Text<&ListenSettings::tcp, ListenSettings>("tcp"),
+    config::Text<&ListenSettings::token_file, ListenSettings>("token_file"),
+    config::Text<&ListenSettings::name, ListenSettings>("name"),
+    config::Text<&ListenSettings::readers, ListenSettings>("readers"),
     {{.key = "public_url"},
      [](const Field& field, Notes& notes, ListenSettings& out) {
        return ReadWebAddress(field, notes, &out.public_url);
@@ -84,7 +77,7 @@ constexpr KeyRule<T> PlainUrl() {
 
 constexpr KeyRule<UpstreamSettings> kUpstream[] = {
     PlainUrl<UpstreamSettings>(),
-    Text<&UpstreamSettings::token_file, UpstreamSettings>("token_file"),
+    config::Text<&UpstreamSettings::token_file, UpstreamSettings>("token_file"),
     Whole<&UpstreamSettings::spool_mib, UpstreamSettings>("spool_mib"),
 };
 
@@ -111,14 +104,14 @@ constexpr KeyRule<HostSettings> kHost[] = {
 };
 
 constexpr KeyRule<MetricsSettings> kMetrics[] = {
-    Text<&MetricsSettings::directory, MetricsSettings>("directory"),
+    config::Text<&MetricsSettings::directory, MetricsSettings>("directory"),
     Whole<&MetricsSettings::file_seconds, MetricsSettings>("file_seconds"),
-    Text<&MetricsSettings::targets_file, MetricsSettings>("targets_file"),
+    config::Text<&MetricsSettings::targets_file, MetricsSettings>("targets_file"),
 };
 
 constexpr KeyRule<OtlpSettings> kOtlp[] = {
     PlainUrl<OtlpSettings>(),
-    Text<&OtlpSettings::headers_file, OtlpSettings>("headers_file"),
+    config::Text<&OtlpSettings::headers_file, OtlpSettings>("headers_file"),
     Whole<&OtlpSettings::seconds, OtlpSettings>("seconds"),
 };
 

@@ -18,8 +18,8 @@ class AlertBoard final : public Outbox {
 
   using Outbox::Outbox;
 
-  // An `updated` notice, with a known change, replaces the last one without a post of its own. Of a resolved alert that
-  // was never on the board, there is nothing to send.
+  // An `updated` notice, with a known change, replaces the last one without a post of its own. A resolved alert that
+  // was never on the board is not sent.
   bool Take(const Notice& notice, Moment now) override;
   std::optional<Load> Begin(Moment now) override;
   void End(const Judgement& judgement, Moment now) override;

@@ -18,13 +18,6 @@ using Kind = config::JsonValue::Kind;
 constexpr size_t kReceiverNameMax = 64;
 
 template <auto member, class T>
-constexpr KeyRule<T> Text(std::string_view key) {
-  return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
-            return config::ReadString(field, notes, "text", out.*member);
-          }};
-}
-
-template <auto member, class T>
 constexpr KeyRule<T> Texts(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
             return config::ReadStrings(field, notes, "a list of texts", out.*member);
@@ -72,15 +65,15 @@ constexpr KeyRule<ReceiverSettings> kReceiver[] = {
        out.type = *type;
        return Status();
      }},
-    Text<&ReceiverSettings::url, ReceiverSettings>("url"),
-    Text<&ReceiverSettings::url_file, ReceiverSettings>("url_file"),
-    Text<&ReceiverSettings::secret_file, ReceiverSettings>("secret_file"),
-    Text<&ReceiverSettings::token_file, ReceiverSettings>("token_file"),
-    Text<&ReceiverSettings::user, ReceiverSettings>("user"),
-    Text<&ReceiverSettings::password_file, ReceiverSettings>("password_file"),
-    Text<&ReceiverSettings::from, ReceiverSettings>("from"),
+    config::Text<&ReceiverSettings::url, ReceiverSettings>("url"),
+    config::Text<&ReceiverSettings::url_file, ReceiverSettings>("url_file"),
+    config::Text<&ReceiverSettings::secret_file, ReceiverSettings>("secret_file"),
+    config::Text<&ReceiverSettings::token_file, ReceiverSettings>("token_file"),
+    config::Text<&ReceiverSettings::user, ReceiverSettings>("user"),
+    config::Text<&ReceiverSettings::password_file, ReceiverSettings>("password_file"),
+    config::Text<&ReceiverSettings::from, ReceiverSettings>("from"),
     Texts<&ReceiverSettings::to, ReceiverSettings>("to"),
-    Text<&ReceiverSettings::ca_file, ReceiverSettings>("ca_file"),
+    config::Text<&ReceiverSettings::ca_file, ReceiverSettings>("ca_file"),
     config::Bool<&ReceiverSettings::starttls, ReceiverSettings>("starttls", ""),
     {{.key = "language"},
      [](const Field& field, Notes& notes, ReceiverSettings& out) { return ReadLanguage(field, notes, &out.language); }},
@@ -113,9 +106,9 @@ constexpr KeyRule<Route> kRoute[] = {
        }
        return Status();
      }},
-    Text<&Route::owner, Route>("owner"),
-    Text<&Route::run, Route>("run"),
-    Text<&Route::kind, Route>("kind"),
+    config::Text<&Route::owner, Route>("owner"),
+    config::Text<&Route::run, Route>("run"),
+    config::Text<&Route::kind, Route>("kind"),
 };
 
 Status ReadReceiver(const Field& field, Notes& notes, const std::string& language, ReceiverSettings& out) {
@@ -198,7 +191,7 @@ constexpr KeyRule<DeliverySettings> kDelivery[] = {
                   ? Status()
                   : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
      }},
-    Text<&DeliverySettings::watchdog_url_file, DeliverySettings>("watchdog_url_file"),
+    config::Text<&DeliverySettings::watchdog_url_file, DeliverySettings>("watchdog_url_file"),
     {{.key = "watchdog_seconds"},
      [](const Field& field, Notes& notes, DeliverySettings& out) {
        return ReadNumber(field, notes, 1, 86400, "a number of seconds from 1 to 86400", &out.watchdog_seconds);

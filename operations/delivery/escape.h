@@ -9,11 +9,11 @@ namespace stepwatch::operations::delivery {
 // Printable on one line, valid UTF-8, cut to this many bytes with "…".
 std::string Plain(std::string_view untrusted, size_t bytes_max);
 
-// Of Slack's mrkdwn: & < >.
+// For Slack's mrkdwn: escapes & < >.
 std::string SlackText(std::string_view text);
-// Of Feishu's lark_md: each character of markup as an entity.
+// For Feishu's lark_md: each character of markup becomes an entity.
 std::string FeishuText(std::string_view text);
-// Of the markdown of DingTalk and WeCom, which have no reliable escapes: brackets, angle brackets, asterisks and
+// For the markdown of DingTalk and WeCom, which have no reliable escapes: brackets, angle brackets, asterisks and
 // backticks become their full-width forms.
 std::string FullWidthText(std::string_view text);
 // All bytes but letters, digits and -._~ as %XX.

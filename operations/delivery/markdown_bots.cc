@@ -12,7 +12,7 @@ namespace stepwatch::operations::delivery {
 namespace {
 
 constexpr size_t kDingTalkBytesMax = 20'000;
-// Of the text, not of the body.
+// Limits the text, not the body.
 constexpr size_t kWeComTextBytesMax = 4096;
 
 // `paragraph` separates blocks: DingTalk joins lines that have no empty line between them.

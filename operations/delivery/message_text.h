@@ -13,7 +13,7 @@
 
 namespace stepwatch::operations::delivery {
 
-// Of a card: firing, mixed or resolved.
+// The colour of a card: firing, mixed or resolved.
 enum class Colour : uint8_t { kRed, kOrange, kBlue, kGrey, kGreen };
 
 // Limits of one attempt to stay below the size that a receiver accepts.

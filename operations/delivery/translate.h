@@ -19,8 +19,8 @@ struct Links {
   std::function<std::string(const Incident&)> acknowledge;
 };
 
-// Of one change. `updated` gives the notice of an open incident with the same `change` as `opened`: it replaces that
-// one where alerts are posted again, and is no message of its own. Host and owner are not known here.
+// The notice of one change. `updated` gives the notice of an open incident with the same `change` as `opened`: it
+// replaces that one where alerts are posted again, and is no message of its own. Host and owner are not known here.
 Notice NoticeOf(const StoredChange& change, const Links& links);
 // A message that tests a receiver.
 Notice TestNotice(double now);

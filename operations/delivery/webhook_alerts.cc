@@ -60,7 +60,7 @@ std::string WebAddress(const Json& object, const char* name) {
   return IsWebAddress(address) ? address : std::string();
 }
 
-// Of "3, 5"; empty for any other text.
+// The ranks in "3, 5"; empty for any other text.
 std::vector<int64_t> RanksOfText(std::string_view text) {
   std::vector<int64_t> ranks;
   while (!text.empty()) {
@@ -131,7 +131,7 @@ Notice NoticeOfAlert(const Json& alert, const std::string& external_url) {
   if (notice.host.empty()) notice.host = label("instance");
   notice.owner = label("owner");
   notice.ranks = RanksOfText(label("rank"));
-  // Of an incident, whose ranks are no label.
+  // The ranks of an incident are an annotation, not a label.
   if (notice.ranks.empty()) notice.ranks = RanksOfText(note("ranks"));
   notice.step = base::ParseNumber<int64_t>(note("step"));
   // Labels that no field shows.

@@ -27,10 +27,10 @@ class GpuUsers {
   static constexpr double kPastSeconds = 60;
 
   void Take(const GpuSample& sample, const std::vector<KnownProcess>& processes, double now);
-  // Of the GPU, or of the slice, with this UUID.
+  // The users of the GPU, or of the slice, with this UUID.
   std::set<GpuUser> Of(const std::string& uuid) const;
-  // Of the GPU and its slices. If no process of a run is seen on any GPU, as from within a container, and others use
-  // this one: each run of the host, without a rank (-1).
+  // The users of the GPU and its slices. If no process of a run is seen on any GPU, as from within a container, and
+  // others use this one: each run of the host, without a rank (-1).
   std::set<GpuUser> OfWhole(const std::string& uuid) const;
 
  private:

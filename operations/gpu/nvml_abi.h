@@ -54,7 +54,7 @@ struct PciInfo {
   unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
   char bus_id[32];
 };
-// Of versions 2 and 3 of the function.
+// The layout of versions 2 and 3 of the function.
 struct ProcessInfo {
   unsigned pid;
   unsigned long long used_memory;

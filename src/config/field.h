@@ -112,6 +112,13 @@ constexpr KeyRule<T> Bool(std::string_view key, std::string_view what, std::stri
           [](const Field& field, Notes& notes_taken, T& out) { return ReadBool(field, notes_taken, out.*member); }};
 }
 
+// The same for settings that are documented elsewhere.
+template <auto member, class T>
+constexpr KeyRule<T> Text(std::string_view key) {
+  return {{.key = key},
+          [](const Field& field, Notes& notes, T& out) { return ReadString(field, notes, "text", out.*member); }};
+}
+
 // `an object with the keys "a", "b" and "c"`
 template <class T>
 std::string ObjectWithKeys(std::span<const KeyRule<T>> rules) {

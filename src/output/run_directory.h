@@ -21,7 +21,7 @@ std::string ShortId(const std::string& run_id);
 std::string RunDirectoryName(std::time_t now, int rank, const std::string& id8);
 
 // append_output: the directory of `rank` under `base` whose time lies in [from, to] ("Dec03_21-34-40"); names carry no
-// year, so a range that ends before it begins wraps around New Year. Of several, the last modified one.
+// year, so a range that ends before it begins wraps around New Year. The last modified one of several.
 std::optional<std::string> FindRunDirectory(const std::string& base, int rank, const std::string& from,
                                             const std::string& to, base::FileSystem& files = base::FileSystem::Real());
 

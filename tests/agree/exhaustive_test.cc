@@ -89,7 +89,7 @@ class Life {
     return std::hash<std::string>()(out.str());
   }
 
-  // Whatever has happened, the job goes on: a rank that the others have left alone passes every gate by itself, and
+  // After any history the job goes on: a rank that the others have left alone passes every gate by itself, and
   // when all are there the next edit is in force everywhere.
   void CheckItGoesOn(int alone) {
     job_.meanwhile_ = nullptr;

@@ -1,5 +1,5 @@
 // A job without threads, clocks and networks: the production coordinators, a store whose every request is performed,
-// answered, delayed or lost by hand, and step threads that move by hand. What must hold is checked after every move.
+// answered, delayed or lost by hand, and step threads that move by hand. The invariants are checked after every move.
 #pragma once
 
 #include <algorithm>
@@ -132,7 +132,7 @@ class SimulatedJob {
     history_ += " want" + std::to_string(id) + (not_before > 0 ? "@" + std::to_string(not_before) : "");
     WantPlan(id, mode);
   }
-  // One without which the job goes on as it is. Nothing is undecided.
+  // One without which the job goes on as it is. No proposal is undecided.
   void WantSampling() {
     wanted_before_ = wanted_;
     wanted_ = ++plans_;

@@ -1,4 +1,4 @@
-// Whatever bytes come: no crash, a sentence, and places inside the text.
+// Random bytes cause no crash: the answer is a sentence, with places inside the text.
 
 #include <algorithm>
 

@@ -129,7 +129,7 @@ class SimulatedRun {
     if (state_.armed) complete_.insert(state_.armed->plan_id);
     Feed(LimitReached{});
   }
-  // Nobody can write into the file.
+  // From here on the file is read-only.
   void Protect() { is_protected_ = true; }
   // From here on a write-back takes until FinishWriteBack, and other things happen meanwhile.
   void SlowFiles() { files_are_slow_ = true; }

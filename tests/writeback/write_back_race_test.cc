@@ -1,5 +1,4 @@
-// Somebody saves at the very moment of our write-back. Whatever the order, the edit must be what the file holds at the
-// end.
+// Somebody saves at the very moment of our write-back. In each order the file holds the edit at the end.
 //
 // STEPWATCH_RACE_ROUNDS sets the rounds of each mode (100; 12 under a sanitizer), STEPWATCH_SEED the random offsets,
 // STEPWATCH_RACE_DIR the file system.

@@ -64,8 +64,8 @@ PyObject* CallSlot(PyObject* self, PyObject* args, PyObject*) {
   return NewNone();
 }
 
-// As a Python function: a copy must load where Stepwatch is not installed. Accepts any positional arguments and returns
-// None.
+// As a Python function: a copy must load where Stepwatch is not installed. Accepts any positional arguments; returns
+// `None`.
 nb::tuple InertHook() {
   const nb::object context = nb::module_::import_("contextlib").attr("nullcontext")();
   return nb::make_tuple(nb::module_::import_("builtins").attr("getattr"), nb::make_tuple(context, "__exit__"));

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from stepwatch.kept_in_models import KeptInModels
-from stepwatch.reporting.found import reporter_in_use
+from stepwatch.reporting.block import Block
 from stepwatch.reporting.step_parts import PARTS
 
 if TYPE_CHECKING:
     from stepwatch.reporting.reporter import Reporter
 
 
-class part(KeptInModels, contextlib.ContextDecorator):
+class part(Block):
     """Count the time of a block as a part of the training step.
 
     The step's beat has the sum, so micro-batches add up. Blocks nest: time belongs to the innermost. The updates of
@@ -34,33 +31,19 @@ class part(KeptInModels, contextlib.ContextDecorator):
     """
 
     def __init__(self, name: str) -> None:
+        super().__init__()
         self._name = name
-        self._entered: list[tuple[Reporter | None, int]] = []  # several if the decorated function is recursive
 
-    def _of_copies(self) -> dict[str, Any]:
-        return {"_entered": []}
-
-    def __reduce__(self) -> Any:
-        return contextlib.nullcontext, ()
-
-    def __enter__(self) -> part:
-        reporter, before = reporter_in_use(), 0
+    def _enter(self, reporter: Reporter) -> int | None:
         number = PARTS.get(self._name)
-        if reporter is not None and number is None:
+        if number is None:
             accepted = ", ".join(PARTS)
             reporter.warn_once(
                 "part " + str(self._name),
                 f"stepwatch.part({self._name!r}): accepted parts: {accepted}; its time is not counted",
             )
-            reporter = None
-        elif reporter is not None and number is not None:
-            before = reporter.enter_part(number)
-        self._entered.append((reporter, before))
-        return self
+            return None
+        return reporter.enter_part(number)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        reporter, before = self._entered.pop()
-        if reporter is not None:
-            reporter.enter_part(before)
+    def _leave(self, reporter: Reporter, before: int) -> None:
+        reporter.enter_part(before)
