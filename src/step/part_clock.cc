@@ -34,6 +34,7 @@ PartClock::State PartClock::Switch(int64_t now_ns, const Change& change) noexcep
   const auto part = static_cast<size_t>(before.part);
   ns_[part].fetch_add(after.since_ns - before.since_ns, std::memory_order_relaxed);
   seen_[part].store(true, std::memory_order_relaxed);
+  has_times_.store(true, std::memory_order_release);
   return before;
 }
 
@@ -54,10 +55,16 @@ void PartClock::SetTraining(bool is_training, int64_t now_ns) noexcept {
 }
 
 PartTimes PartClock::EndStep(int64_t now_ns) noexcept {
+  // The time of the rest is not kept, so a step without other parts costs two loads.
+  if (!has_times_.load(std::memory_order_acquire) &&
+      Unpack(state_.load(std::memory_order_acquire)).part == StepPart::kRest)
+    return {};
   const State last = Switch(now_ns, [](State state) {
     if (state.part != StepPart::kData) state.part = StepPart::kRest;
     return state;
   });
+  // First, so that a time that is added meanwhile has its mark.
+  has_times_.store(false, std::memory_order_seq_cst);
   std::array<int64_t, kParts> ns{};
   for (size_t i = 0; i < kParts; ++i) {
     ns[i] = ns_[i].exchange(0, std::memory_order_relaxed);

@@ -52,6 +52,7 @@ class PartClock {
   State Switch(int64_t now_ns, const Change& change) noexcept;
 
   std::atomic<uint64_t> state_;
+  std::atomic<bool> has_times_{false};  // a time was added since the last end of a step
   std::array<std::atomic<int64_t>, kParts> ns_{};
   std::array<std::atomic<bool>, kParts> seen_{};
 };
