@@ -66,7 +66,12 @@ def test_comments_of_public_headers_and_help_texts_are_prose() -> None:
     assert tidy.english_findings(HEADER, [f"int steps = 0;  // {odd}"])
     assert tidy.english_findings(HEADER, [f'std::string text = "{odd}";']) == []
     assert tidy.english_findings(HELP, [f'command->description("{odd}\\n");'])
-    assert tidy.english_findings("src/step/plan_switch.cc", [f"// {odd}"]) == []
+
+
+def test_sentences_of_all_comments_begin_with_their_subject() -> None:
+    assert tidy.english_findings("src/step/plan_switch.cc", ["  // What the monitor does."])
+    assert tidy.english_findings("src/step/plan_switch.cc", ["// The plan. Of two, the newer one."])
+    assert tidy.english_findings("src/step/plan_switch.cc", ["// Returns `None`.", 'Log("What");']) == []
 
 
 @pytest.mark.parametrize(("functions", "is_noted"), [(26, True), (25, False)])
