@@ -1,0 +1,45 @@
+#include "operations/daemon/machine_watch.h"
+
+#include <map>
+
+namespace stepwatch::operations {
+
+void MachineWatch::Apply(const GpuSettings& gpu, const HostSettings& host) {
+  if (gpu.source != gpu_source_) {
+    gpu_source_ = gpu.source;
+    StartGpus();
+  }
+  if (host_ && host == host_settings_) return;
+  host_settings_ = host;
+  host_ = std::make_unique<HostWatch>(loop_, HostWatch::Options{.directories = host.directories});
+  host_->Start();
+}
+
+void MachineWatch::StartGpus() {
+  gpus_.reset();
+  if (gpu_source_ != "nvml") return;
+  GpuWatch::Options options;
+  options.wall = dependencies_.wall;
+  options.processes = dependencies_.processes;
+  options.report = dependencies_.report;
+  options.on_note = dependencies_.on_note;
+  gpus_ = std::make_unique<GpuWatch>(loop_, std::move(options));
+  gpus_->Start();
+}
+
+void MachineWatch::Stop() {
+  gpus_.reset();
+  host_.reset();
+}
+
+void MachineWatch::AddMetrics(const std::vector<RunSnapshot>& runs, http::MetricsPage* page) const {
+  if (gpus_) gpus_->AddMetrics(page);
+  if (!host_) return;
+  std::map<std::string, double> checkpoint_bytes;
+  for (const RunSnapshot& run : runs)
+    for (const auto& [name, value] : run.latest)
+      if (name == "checkpoint_bytes" && !run.ended) checkpoint_bytes[run.id] = value;
+  host_->AddMetrics(checkpoint_bytes, page);
+}
+
+}  // namespace stepwatch::operations
