@@ -18,6 +18,7 @@ constexpr double kReconcileSeconds = 30;
 // Names of threads beside those of receivers, whose names have no space.
 constexpr const char* kWatchdogName = "the watchdog";
 constexpr const char* kLinksName = "the links";
+constexpr const char* kWebhooksName = "the webhooks";
 
 Json MessageJson(const std::string& receiver, const Message& message) {
   const Notice& notice = message.notice;
@@ -62,7 +63,15 @@ Courier::Courier(boost::asio::io_context& loop, CourierOptions options, Service*
       options_(std::move(options)),
       service_(*service),
       mailbox_(std::make_shared<watch::LoopMailbox>(loop)),
-      deliverer_(options_.dice) {}
+      deliverer_(options_.dice),
+      watchdog_({[this](const ReceiverSettings& target, Watchdog::Then then) { Ping(target, std::move(then)); },
+                 [this](const Notice& notice) {
+                   for (const size_t i : ReceiversOf(settings_, notice))
+                     if (settings_.receivers[i].type != ReceiverType::kAlertmanager)
+                       (void)deliverer_.TakeFor(settings_.receivers[i].name, notice, options_.now());
+                   StoreRows();
+                 },
+                 options_.log}) {}
 
 Courier::~Courier() {
   mailbox_->Close();
@@ -73,7 +82,7 @@ void Courier::Apply(const DeliverySettings& settings, const std::string& public_
   public_url_ = public_url;
   deliverer_.Apply(settings);
   std::erase_if(threads_, [&](const auto& each) {
-    return each.first != kWatchdogName && each.first != kLinksName && !deliverer_.Has(each.first);
+    return each.first.find(' ') == std::string::npos && !deliverer_.Has(each.first);
   });
   OpenLinks();
   reconciled_ = -kReconcileSeconds;
@@ -165,8 +174,7 @@ void Courier::Reconcile() {
 void Courier::Tick() {
   Reconcile();
   SendDue();
-  PingWatchdog();
-  LookForWatchdog();
+  watchdog_.Tick(settings_, options_.now());
 }
 
 // --- sending ---
@@ -223,84 +231,23 @@ void Courier::End(const Sending& sending, const Judgement& judgement) {
     options_.log(true, "cannot send to receiver " + name + ": " + judgement.reason + "; messages wait and are retried");
 }
 
-// --- watchdog ---
-
-// Something outside raises an alarm when these requests stay away.
-void Courier::PingWatchdog() {
-  const double now = options_.now().running;
-  const bool is_wanted = !settings_.watchdog_url.empty() || !settings_.watchdog_url_file.empty();
-  if (!is_wanted || is_pinging_ || (pinged_ > 0 && now - pinged_ < settings_.watchdog_seconds)) return;
-  pinged_ = now;
-  is_pinging_ = true;
-  ReceiverSettings target;
-  target.name = kWatchdogName;
-  target.url = settings_.watchdog_url;
-  target.url_file = settings_.watchdog_url_file;
-  const auto end = [this](const Judgement& judgement) {
-    is_pinging_ = false;
-    if (judgement.verdict == Verdict::kSent) {
-      if (in_trouble_.erase(kWatchdogName) > 0) options_.log(false, "the watchdog is reached again");
-    } else if (in_trouble_.insert(kWatchdogName).second) {
-      options_.log(true, "cannot reach the watchdog: " + judgement.reason);
-    }
-  };
-  const auto send = [this, end](const Result<Secrets>& secrets) {
-    if (!secrets.ok()) return end({Verdict::kRetry, secrets.status().message(), {}});
+void Courier::Ping(const ReceiverSettings& target, Watchdog::Then then) {
+  const auto send = [this, target, then](const Result<Secrets>& secrets) {
+    if (!secrets.ok()) return then({Verdict::kRetry, secrets.status().message(), {}});
     if (!transport_) transport_ = options_.make_transport();
     Outgoing outgoing;
     outgoing.method = "GET";
-    outgoing.url = secrets.value().url.empty() ? settings_.watchdog_url : secrets.value().url;
+    outgoing.url = secrets.value().url.empty() ? target.url : secrets.value().url;
     outgoing.secrets = {outgoing.url};
-    transport_->Send(std::move(outgoing), [end, mailbox = mailbox_](Reply reply) {
-      mailbox->Post([end, reply = std::move(reply)] { end(Judge(ReceiverType::kWebhook, reply)); });
+    transport_->Send(std::move(outgoing), [then, mailbox = mailbox_](Reply reply) {
+      mailbox->Post([then, reply = std::move(reply)] { then(Judge(ReceiverType::kWebhook, reply)); });
     });
   };
   const bool is_posted = ThreadFor(kWatchdogName).Post([target, send, mailbox = mailbox_] {
     const auto secrets = std::make_shared<Result<Secrets>>(ReadSecrets(target, base::FileSystem::Real()));
     mailbox->Post([send, secrets] { send(*secrets); });
   });
-  if (!is_posted) is_pinging_ = false;
-}
-
-// Prometheus and its Alertmanager report nothing any more when they are gone, so this message takes another way.
-void Courier::LookForWatchdog() {
-  const Moment now = options_.now();
-  if (settings_.watchdog_expected_seconds <= 0) {
-    heard_.reset();
-    missed_.reset();
-    return;
-  }
-  if (!heard_) heard_ = now.running;
-  if (missed_ || now.running - *heard_ < settings_.watchdog_expected_seconds) return;
-  missed_ = now.wall;
-  SendWatchdogNotice(NoticeState::kOpened);
-}
-
-void Courier::HearWatchdog() {
-  heard_ = options_.now().running;
-  if (!missed_) return;
-  SendWatchdogNotice(NoticeState::kResolved);
-  missed_.reset();
-}
-
-void Courier::SendWatchdogNotice(NoticeState state) {
-  const Moment now = options_.now();
-  Notice notice;
-  notice.key = "watchdog " + std::to_string(static_cast<int64_t>(missed_.value_or(0)));
-  notice.change = notice.key + " " + std::string(NameOf(state));
-  notice.state = state;
-  notice.severity = Severity::kWarning;
-  notice.kind = "watchdog_missing";
-  notice.title = "the Watchdog alert of Prometheus no longer arrives";
-  notice.title_zh = "不再收到 Prometheus 的 Watchdog 告警";
-  notice.advice = "Look at Prometheus and Alertmanager, and at the network between them and stepwatchd.";
-  notice.advice_zh = "请检查 Prometheus、Alertmanager 以及它们到 stepwatchd 的网络。";
-  notice.t = now.wall;
-  notice.opened_t = missed_.value_or(now.wall);
-  for (const size_t i : ReceiversOf(settings_, notice))
-    if (settings_.receivers[i].type != ReceiverType::kAlertmanager)
-      (void)deliverer_.TakeFor(settings_.receivers[i].name, notice, now);
-  StoreRows();
+  if (!is_posted) then({Verdict::kRetry, "the file with its address cannot be read: its mount hangs", {}});
 }
 
 // --- requests ---
@@ -350,21 +297,40 @@ void Courier::Notify(const std::string& receiver, const std::string& body_untrus
   // An alert that goes back to where it came from would never end.
   if (found->type == ReceiverType::kAlertmanager)
     return then(http::BadRequest("receiver " + receiver + " is an Alertmanager, which gets no alerts of another one"));
-  Result<std::vector<Notice>> notices = NoticesOfWebhook(body_untrusted);
-  if (!notices.ok()) return then(http::BadRequest(notices.status().message()));
+  // Reading the largest body takes many times as long as the loop may stand still.
+  const auto webhook = std::make_shared<Webhook>(Webhook{receiver, then});
+  const bool is_posted = ThreadFor(kWebhooksName).Post([this, mailbox = mailbox_, webhook, body = body_untrusted] {
+    const auto notices = std::make_shared<Result<std::vector<Notice>>>(NoticesOfWebhook(body));
+    mailbox->Post([this, webhook, notices] {
+      if (!notices->ok()) return webhook->then(http::BadRequest(notices->status().message()));
+      webhook->notices = std::move(*notices).value();
+      TakeSome(webhook);
+    });
+  });
+  if (!is_posted) then(http::Busy("the alerts of too many other requests are still being read"));
+}
+
+void Courier::TakeSome(const std::shared_ptr<Webhook>& webhook) {
+  constexpr std::chrono::milliseconds kTurn{5};
+  const auto end = std::chrono::steady_clock::now() + kTurn;
   const Moment now = options_.now();
-  int64_t taken = 0;
-  for (const Notice& each : notices.value()) {
-    const bool is_watchdog = settings_.watchdog_expected_seconds > 0 && each.kind == "Watchdog";
-    if (is_watchdog && each.state == NoticeState::kOpened) HearWatchdog();
-    if (!is_watchdog && deliverer_.TakeFor(receiver, each, now)) ++taken;
+  while (webhook->done < webhook->notices.size()) {
+    const Notice& each = webhook->notices[webhook->done++];
+    if (settings_.watchdog_expected_seconds > 0 && each.kind == "Watchdog") {
+      if (each.state == NoticeState::kOpened) watchdog_.Hear(now);
+    } else if (deliverer_.TakeFor(webhook->receiver, each, now)) {
+      ++webhook->taken;
+    }
+    if (std::chrono::steady_clock::now() < end || webhook->done == webhook->notices.size()) continue;
+    StoreRows();
+    return service_.Later([this, webhook] { TakeSome(webhook); });
   }
   StoreRows();
-  const auto all = static_cast<int64_t>(notices.value().size());
-  options_.flush([this, taken, all, then = std::move(then)] {
+  options_.flush([this, webhook] {
     // Without the store a kill would lose them: the sender keeps them, and sends them again.
-    if (const Status ready = service_.Ready(); !ready.ok()) return then(http::Busy(ready.message()));
-    then(AnswerWith({{"taken", taken}, {"known", all - taken}}));
+    if (const Status ready = service_.Ready(); !ready.ok()) return webhook->then(http::Busy(ready.message()));
+    const auto known = static_cast<int64_t>(webhook->notices.size()) - webhook->taken;
+    webhook->then(AnswerWith({{"taken", webhook->taken}, {"known", known}}));
   });
 }
 

@@ -19,6 +19,7 @@
 #include "operations/delivery/acknowledge_link.h"
 #include "operations/delivery/deliverer.h"
 #include "operations/delivery/transport.h"
+#include "operations/delivery/watchdog.h"
 #include "operations/intake/deliveries.h"
 #include "operations/intake/service.h"
 #include "src/base/io_executor.h"
@@ -68,20 +69,28 @@ class Courier final : public Deliveries {
   void AnswerLink(const LinkCall& call, http::OnAnswer then) override;
 
  private:
+  // Alerts of one request, which are queued in pieces.
+  struct Webhook {
+    std::string receiver;
+    http::OnAnswer then;
+    std::vector<Notice> notices = {};
+    size_t done = 0;
+    int64_t taken = 0;
+  };
+
   void Reconcile();
   void StoreRows();
   void SendDue();
   void Send(const Sending& sending);
   void SendWith(const Sending& sending, const Result<Secrets>& secrets);
   void End(const Sending& sending, const Judgement& judgement);
-  void PingWatchdog();
-  // A Watchdog alert, which Prometheus always fires, has arrived.
-  void HearWatchdog();
-  void LookForWatchdog();
-  void SendWatchdogNotice(NoticeState state);
+  // Asks an address of the watchdog for anything.
+  void Ping(const ReceiverSettings& target, Watchdog::Then then);
   void OpenLinks();
   base::IoThread& ThreadFor(const std::string& name);
   Notice NoticeNow(const StoredIncident& incident) const;
+  void TakeSome(const std::shared_ptr<Webhook>& webhook);
+
   boost::asio::io_context& loop_;
   const CourierOptions options_;
   Service& service_;
@@ -95,10 +104,7 @@ class Courier final : public Deliveries {
   std::map<std::string, std::unique_ptr<base::IoThread>> threads_;
   std::set<std::string> in_trouble_;
   double reconciled_ = 0;
-  double pinged_ = 0;
-  bool is_pinging_ = false;
-  std::optional<double> heard_;   // when the last Watchdog alert arrived, or was first expected
-  std::optional<double> missed_;  // the wall time since which it is reported as missing
+  Watchdog watchdog_;
   bool is_finishing_ = false;
 };
 

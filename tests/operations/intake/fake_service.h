@@ -13,7 +13,10 @@ namespace stepwatch::operations {
 
 class FakeService final : public Service {
  public:
-  void Later(std::function<void()> work) override { work(); }
+  void Later(std::function<void()> work) override {
+    ++laters;
+    work();
+  }
   double t() const override { return now; }
   void Take(std::vector<Line> lines, std::function<void()> then) override {
     taken += static_cast<int64_t>(lines.size());
@@ -60,6 +63,7 @@ class FakeService final : public Service {
   bool is_behind = false;
   int64_t taken = 0;
   int64_t refused = 0;
+  int64_t laters = 0;  // pieces of long work
 
  private:
   IncidentRegistry incidents_;
