@@ -203,7 +203,7 @@ void Daemon::Restore(const Restored& restored) {
   is_restored_ = true;
   if (is_started_) log_.Write(LogLevel::kInfo, "the store is available: its data is restored");
   ledger_.Restore(restored);
-  courier_.Restore(restored.deliveries);
+  courier_.Restore(restored.deliveries, restored.lacks_some);
   state_.Restore(restored);
   lines_.Restore(restored, state_);
   if (!is_started_) return;

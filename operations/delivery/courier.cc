@@ -117,8 +117,8 @@ void Courier::Finish(std::chrono::milliseconds at_most) {
   }
 }
 
-void Courier::Restore(const std::map<std::string, std::string>& rows) {
-  deliverer_.Restore(rows);
+void Courier::Restore(const std::map<std::string, std::string>& rows, bool lacks_some) {
+  deliverer_.Restore(rows, lacks_some, options_.now());
   reconciled_ = -kReconcileSeconds;
   StoreRows();
 }

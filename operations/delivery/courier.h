@@ -3,7 +3,8 @@
 //
 // A request to a receiver begins once its rows are safe in the store, or the store cannot be written: a store in
 // trouble costs persistence, never delivery. A reply is stored at once. So a kill between the two loses no message, and
-// repeats one request of each receiver, marked as repeated. On the loop's thread.
+// repeats one request of each receiver, marked as repeated; a kill while the store cannot be written may repeat more,
+// and marks them. On the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -52,7 +53,8 @@ class Courier final : public Deliveries {
 
   // `public_url`: see ListenSettings.
   void Apply(const DeliverySettings& settings, const std::string& public_url);
-  void Restore(const std::map<std::string, std::string>& rows);
+  // See Deliverer.
+  void Restore(const std::map<std::string, std::string>& rows, bool lacks_some);
   // Adds all rows to the next batch of the store, which may lack them.
   void StoreAgain();
   // Queues the messages of a change. The caller flushes the store.

@@ -45,7 +45,11 @@ void Deliverer::Take(const Notice& notice, Moment now) {
 
 bool Deliverer::TakeFor(std::string_view receiver, const Notice& notice, Moment now) {
   const auto found = outboxes_.find(receiver);
-  return found != outboxes_.end() && found->second->Take(notice, now);
+  if (found == outboxes_.end()) return false;
+  if (notice.t >= doubtful_until_) return found->second->Take(notice, now);
+  Notice doubtful = notice;
+  doubtful.is_repeated = true;
+  return found->second->Take(doubtful, now);
 }
 
 void Deliverer::Reconcile(const std::vector<Notice>& open, const std::vector<std::string>& silenced, Moment now) {
@@ -90,10 +94,16 @@ void Deliverer::End(int64_t number, const Judgement& judgement, Moment now) {
   outboxes_.at(receiver)->End(judgement, now);
 }
 
-void Deliverer::Restore(const std::map<std::string, std::string>& rows) {
+void Deliverer::Restore(const std::map<std::string, std::string>& rows, bool lacks_some, Moment now) {
+  if (lacks_some) doubtful_until_ = now.wall;
   for (const auto& [key, text] : rows) {
     const auto outbox = outboxes_.find(key.substr(0, key.find('\t')));
     Result<Message> message = MessageOfRow(text);
+    if (lacks_some && message.ok() && message.value().state == MessageState::kWaiting) {
+      message.value().notice.is_repeated = true;
+      // Another kill before it is sent must not lose the mark.
+      rows_.insert_or_assign(key, RowOf(message.value()));
+    }
     if (outbox != outboxes_.end() && message.ok())
       outbox->second->Restore(std::move(message).value());
     else

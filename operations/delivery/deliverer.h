@@ -45,8 +45,9 @@ class Deliverer {
   // A number that is unknown, as after a receiver was removed, changes nothing.
   void End(int64_t number, const Judgement& judgement, Moment now);
 
-  // Rows of the previous process.
-  void Restore(const std::map<std::string, std::string>& rows);
+  // Rows of the previous process. `lacks_some`: it may have sent more than they show, so messages of changes before
+  // `now` are marked as repeated.
+  void Restore(const std::map<std::string, std::string>& rows, bool lacks_some, Moment now);
   // The rows that changed since the last call.
   Rows TakeRows();
   // All rows, as of now.
@@ -70,6 +71,7 @@ class Deliverer {
   std::map<std::string, std::unique_ptr<Outbox>, std::less<>> outboxes_;
   std::map<int64_t, std::string> sendings_;
   int64_t number_ = 0;
+  double doubtful_until_ = 0;  // earlier changes may have been sent by the previous process
 };
 
 }  // namespace stepwatch::operations::delivery

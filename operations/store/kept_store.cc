@@ -19,7 +19,9 @@ constexpr std::chrono::seconds kRenewEvery{5};
 // A larger one is not read as a whole before it is used.
 constexpr off_t kCheckedBytesMax = off_t{64} << 20;
 constexpr std::array<const char*, 3> kEndings = {"", "-wal", "-shm"};
+// The lock file: a number, blanks, kLack or a blank, and a newline.
 constexpr size_t kNumberBytes = 32;
+constexpr char kLack = '!';
 // Limit of set-aside files; beyond it a new one replaces the newest, so that a disk that damages all writes is not
 // filled with them.
 constexpr int64_t kSetAsideMax = 32;
@@ -92,6 +94,10 @@ Status KeptStore::HoldDirectory() {
   if (text.ok()) (void)std::from_chars(text.value().data(), text.value().data() + text.value().size(), number);
   if (number < 0 || number > kStoredNumberMax) number = 0;
   was_there_ = was_there_ || (text.ok() && !text.value().empty());
+  if (!lacked_some_) {
+    lacked_some_ = text.ok() && text.value().size() == kNumberBytes && text.value()[kNumberBytes - 2] == kLack;
+    lacks_some_ = *lacked_some_;
+  }
   NoteLastChange(std::max(number, last_change_));
   return Status();
 }
@@ -101,7 +107,13 @@ void KeptStore::NoteLastChange(int64_t number) {
   last_change_ = number;
   std::string text = std::to_string(number);
   text.resize(kNumberBytes - 1, ' ');
+  if (lacks_some_) text.back() = kLack;
   (void)files_.WriteAt(lock_.get(), (text + "\n").data(), kNumberBytes, 0);
+}
+
+// A file of constant size is written in place, which needs no room on a full disk.
+void KeptStore::NoteLack(bool lacks_some) {
+  if (std::exchange(lacks_some_, lacks_some) != lacks_some && lock_.valid()) NoteLastChange(last_change_);
 }
 
 // --- opening ---
@@ -198,6 +210,7 @@ Status KeptStore::Restore() {
                             ": the changes between are lost, unless stepwatchd still has them");
   }
   loaded.value().number_last = std::max(loaded.value().number_last, last_change_);
+  loaded.value().lacks_some = lacked_some_.value_or(false);
   NoteLastChange(last.value());
   if (!std::exchange(is_restored_, true)) report_.restored = std::move(loaded).value();
   return Status();
@@ -291,6 +304,8 @@ Status KeptStore::Write(const Batch& batch) {
   if (is_damage && status.ok()) status = WriteOnce(batch);
   // Until a write succeeds again each of them is read back.
   if (!status.ok()) proves_at_ = {};
+  // An empty batch says nothing of the data that waits.
+  if (!status.ok() || !batch.empty()) NoteLack(!status.ok());
   return status;
 }
 

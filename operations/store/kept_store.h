@@ -72,6 +72,7 @@ class KeptStore {
   // Attributes changes of size and time, not of the file itself, to this process.
   void Restamp();
   void NoteLastChange(int64_t number);
+  void NoteLack(bool lacks_some);
 
   const StoreOptions options_;
   const std::string lock_path_;
@@ -81,8 +82,10 @@ class KeptStore {
   Stamps stamps_;
   StoreReport report_;
   bool is_restored_ = false;
-  bool was_there_ = false;   // a stepwatchd has stored its state here before
-  int64_t last_change_ = 0;  // the largest number of a change ever stored here, from the lock file
+  bool was_there_ = false;           // a stepwatchd has stored its state here before
+  int64_t last_change_ = 0;          // the largest number of a change ever stored here, from the lock file
+  std::optional<bool> lacked_some_;  // the previous process; from the lock file
+  bool lacks_some_ = false;          // a write failed, and no later one has succeeded; likewise
   std::chrono::steady_clock::time_point proves_at_{};
   std::chrono::steady_clock::time_point renews_at_{};
 };

@@ -37,6 +37,7 @@ struct Restored {
   std::map<std::string, std::string> deliveries;  // see Batch
   int64_t number_last = 0;                        // of lines and changes
   double t_last = 0;                              // of the last line; 0 without lines
+  bool lacks_some = false;  // the previous process ended while it could not write: it may have sent more than is here
   // Incidents and changes whose text is damaged, as statements that delete them.
   std::vector<std::string> unreadable;
 

@@ -63,7 +63,7 @@ struct Office {
   }
   void Apply(const std::string& public_url = "") {
     courier->Apply(settings, public_url);
-    courier->Restore(rows);
+    courier->Restore(rows, false);
   }
   // Runs the loop until the condition holds.
   void Until(const std::function<bool()>& holds) {

@@ -55,7 +55,7 @@ struct World {
   void Begin() {
     deliverer.emplace([this] { return std::uniform_real_distribution<double>()(random); });
     deliverer->Apply(settings);
-    deliverer->Restore(rows);
+    deliverer->Restore(rows, lacks_some, now());
     Store();
   }
   void Store() {
@@ -118,6 +118,7 @@ struct World {
   std::vector<Got> received;
   std::map<std::pair<std::string, std::string>, int> times;
   int repeated = 0;
+  bool lacks_some = false;  // the store, after a kill
   size_t counted = 0;
 };
 
@@ -315,6 +316,34 @@ TEST_CASE("a failed attempt is no reason to mark a message as repeated after a k
   world.Run(10);
   CHECK(world.received.size() == 1);
   CHECK(world.repeated == 0);
+}
+
+TEST_CASE("after a kill on a full disk, messages that may have been sent are marked as repeated") {
+  World world({ReceiverNamed("chat", ReceiverType::kSlack)});
+  world.Take(NoticeFor("a"));
+  const auto stored = world.rows;
+  world.Run(1);
+  // The store never got the receipt of the first, and nothing of the second.
+  world.Take(NoticeFor("b"));
+  world.Run(10);
+  CHECK(world.received.size() == 2);
+  world.rows = stored;
+  world.lacks_some = true;
+  world.Kill();
+  Notice again = NoticeFor("b");
+  again.t = world.now().wall - 20;
+  world.Take(again);
+  // Another kill before they are sent keeps the marks.
+  world.lacks_some = false;
+  world.Kill();
+  Notice later = NoticeFor("c");
+  later.t = world.now().wall;
+  world.Take(later);
+  world.Run(60);
+  CHECK(world.times[{"chat", "a opened"}] == 2);
+  CHECK(world.times[{"chat", "b opened"}] == 2);
+  CHECK(world.times[{"chat", "c opened"}] == 1);
+  CHECK(world.repeated == 2);
 }
 
 TEST_CASE("in random order of changes, failures and kills no message is lost, and each kill repeats one at most") {

@@ -67,6 +67,26 @@ struct Queue {
   std::optional<StoreQueue> queue;
 };
 
+TEST_CASE("a kill while the disk is full is known to the next process, and forgotten once it has written") {
+  Queue queue;
+  CHECK(!queue.restored->lacks_some);
+  testing::is_full = true;
+  queue.queue->next().deliveries["a"] = "text";
+  queue.Flush();
+  CHECK(queue.troubles.size() == 1);
+  // Its last write fails, too.
+  queue.queue.reset();
+  testing::is_full = false;
+  queue.Open();
+  CHECK(queue.restored->lacks_some);
+  CHECK(queue.restored->deliveries.empty());
+  queue.queue->next().deliveries["b"] = "text";
+  queue.Flush();
+  queue.queue.reset();
+  queue.Open();
+  CHECK(!queue.restored->lacks_some);
+}
+
 TEST_CASE("what was flushed is in the store when the callback comes") {
   Queue queue;
   queue.queue->next().Add(LineOf(1, "a", 1));
