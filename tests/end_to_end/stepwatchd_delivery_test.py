@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import http.server
 import json
@@ -16,10 +17,13 @@ from urllib.parse import urlsplit
 import pytest
 
 import command_line
+from build_tree import BUILD
 from described_api import token_file
+from monitoring_tools import Server, alertmanager, free_ports, until
 from stepwatchd_process import DAEMON, DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, start
 
 SECRET = "hook-secret-5d41402abc4b2a76"
+HANGING_LOOKUP = BUILD / "lib/libstepwatch_hanging_lookup.so"
 
 
 class Receiver:
@@ -170,6 +174,64 @@ def test_failures_are_retried_and_a_rejection_is_a_dead_letter(tmp_path: Path, r
         assert daemon.metric('stepwatchd_delivery_dead_letters{receiver="hook"}') == 1
         daemon.make_incident("r3")
         daemon.until(lambda: len(daemon.get("/v1/deliveries")["sent"]) == 2)
+
+
+@pytest.mark.skipif(not HANGING_LOOKUP.exists(), reason=f"{HANGING_LOOKUP} is not built")
+def test_a_name_lookup_that_hangs_holds_up_no_other_receiver_and_no_end(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_PRELOAD", str(HANGING_LOOKUP))
+    monkeypatch.setenv("HANGING_HOST", "hangs.example")
+    given = settings(tmp_path, receiver.url)
+    given["delivery"]["receivers"].insert(0, {"name": "away", "type": "webhook", "url": "http://hangs.example/x"})
+    with Stepwatchd(tmp_path, given) as daemon:
+        daemon.make_incident("r1")
+        daemon.until(lambda: receiver.changes() == ["opened"])
+        away = daemon.until(
+            lambda: [each for each in receivers_of(daemon) if each["name"] == "away" and each["failed"]]
+        )
+        assert "hangs.example" in away[0]["trouble"] and away[0]["waiting"] == 1
+        # The next look-up hangs, too.
+        daemon.make_incident("r2")
+        daemon.until(lambda: receiver.changes() == ["opened", "opened"])
+        assert daemon.answers()
+        assert daemon.kill(signal.SIGTERM) == 0
+
+
+def receivers_of(daemon: Stepwatchd) -> list[dict[str, Any]]:
+    """Return the receivers with their counts."""
+    receivers: list[dict[str, Any]] = daemon.get("/v1/deliveries")["receivers"]
+    return receivers
+
+
+def alerts_of(server: Server, incident: str) -> list[dict[str, Any]]:
+    """Return the open alerts of an incident in Alertmanager, without what differs between posts of one alert."""
+    alerts = [alert for alert in server.get("/api/v2/alerts") if alert["labels"].get("incident") == incident]
+    return [{"labels": alert["labels"], "startsAt": alert["startsAt"]} for alert in alerts]
+
+
+def has_alerts(server: Server, incident: str, alerts: list[dict[str, Any]]) -> bool:
+    """Return whether Alertmanager has exactly these open alerts of an incident."""
+    return alerts_of(server, incident) == alerts
+
+
+def test_an_open_incident_is_one_alert_after_each_restart_of_alertmanager(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    config = tmp_path / "alertmanager.yml"
+    config.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    board = {"name": "am", "type": "alertmanager", "url": f"http://127.0.0.1:{port}", "lasts_seconds": 30}
+    with Stepwatchd(tmp_path, {**NO_JOBS, "delivery": {"receivers": [board]}}) as daemon:
+        with alertmanager(tmp_path, port, config) as server:
+            incident = daemon.make_incident()["id"]
+            alerts = until(lambda: alerts_of(server, incident), server.log.read_text)
+            assert len(alerts) == 1
+        for is_last in (False, True):
+            # It keeps no alerts on disk.
+            with alertmanager(tmp_path, port, config) as server:
+                until(functools.partial(has_alerts, server, incident, alerts), server.log.read_text)
+                if is_last:
+                    resolve(daemon)
+                    until(functools.partial(has_alerts, server, incident, []), server.log.read_text)
 
 
 def test_an_alert_of_alertmanager_is_delivered_once_also_after_a_restart(tmp_path: Path, receiver: Receiver) -> None:
