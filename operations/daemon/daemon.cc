@@ -55,7 +55,7 @@ Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log)
       jobs_(loop, JobsDependencies()),
       machine_(loop, MachineDependencies()),
       metrics_(loop, options_.look_at_clocks, [this] { return intake_.tcp_address(); },
-               {&lines_.observer(), &ledger_.registry(), &machine_, &jobs_, log}),
+               {[this] { return service_.Counts(); }, &lines_.observer(), &ledger_.registry(), &machine_, &jobs_, log}),
       service_(options_.look_at_clocks, {log, &losses_, &turns_, store_.get(), &keeper_, &ledger_, &lines_, &state_,
                                          &jobs_, &metrics_, &tick_, &courier_}),
       courier_(loop, OptionsOfCourier(), &service_),

@@ -78,8 +78,8 @@ class DaemonService final : public Service {
     return parts_.ledger->RemoveSilence(id, std::move(then));
   }
   Deliveries* deliveries() override { return parts_.courier; }
-  DaemonCounts Counts() const override;
-  void OtherMetrics(http::MetricsFormat format, std::function<void(std::string page)> then) override {
+  DaemonCounts Counts() const;
+  void Metrics(http::MetricsFormat format, std::function<void(std::string page)> then) override {
     parts_.metrics->Page(format, std::move(then));
   }
   void Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) override {

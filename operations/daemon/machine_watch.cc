@@ -32,14 +32,16 @@ void MachineWatch::Stop() {
   host_.reset();
 }
 
-void MachineWatch::AddMetrics(const std::vector<RunSnapshot>& runs, http::MetricsPage* page) const {
-  if (gpus_) gpus_->AddMetrics(page);
-  if (!host_) return;
+std::vector<http::MetricFamily> MachineWatch::Families(const std::vector<RunSnapshot>& runs) const {
+  std::vector<http::MetricFamily> families;
+  if (gpus_) families = gpus_->Families();
+  if (!host_) return families;
   std::map<std::string, double> checkpoint_bytes;
   for (const RunSnapshot& run : runs)
     for (const auto& [name, value] : run.latest)
       if (name == "checkpoint_bytes" && !run.ended) checkpoint_bytes[run.id] = value;
-  host_->AddMetrics(checkpoint_bytes, page);
+  for (http::MetricFamily& family : host_->Families(checkpoint_bytes)) families.push_back(std::move(family));
+  return families;
 }
 
 }  // namespace stepwatch::operations

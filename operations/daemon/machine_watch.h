@@ -32,7 +32,7 @@ class MachineWatch {
   void Apply(const GpuSettings& gpu, const HostSettings& host);
   void Stop();
   // `runs`: those whose checkpoints need room on the disks.
-  void AddMetrics(const std::vector<RunSnapshot>& runs, http::MetricsPage* page) const;
+  std::vector<http::MetricFamily> Families(const std::vector<RunSnapshot>& runs) const;
 
  private:
   void StartGpus();

@@ -1,5 +1,6 @@
 #include "operations/daemon/metrics_output.h"
 
+#include <iterator>
 #include <utility>
 
 #include "operations/daemon/local_jobs.h"
@@ -74,33 +75,36 @@ void MetricsOutput::Tick(int64_t tick) {
   });
 }
 
-std::vector<MetricFamily> MetricsOutput::Families() const {
+std::vector<http::MetricFamily> MetricsOutput::Families() const {
+  std::vector<http::MetricFamily> families = DaemonFamilies(parts_.counts());
+  const auto add = [&](std::vector<http::MetricFamily> others) {
+    families.insert(families.end(), std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
+  };
+  add(parts_.machine->Families(parts_.observer->Runs()));
   RunPage page{parts_.observer->RunsOfLate(kEndedSecondsOnPage, kSilentSecondsOnPage), parts_.observer->t(), {}};
   for (const StoredIncident& each : parts_.incidents->Open())
     page.incidents.push_back({each.incident.run, each.incident.kind, each.incident.severity});
-  std::vector<MetricFamily> families = RunFamilies(std::move(page));
+  add(RunFamilies(std::move(page)));
   if (otlp_) {
     families.push_back({"stepwatchd_otlp_sent", "counter", "Requests that the collector accepted.", {}});
     families.back().Add(static_cast<double>(otlp_->sent()));
     families.push_back({"stepwatchd_otlp_failed", "counter", "Requests that the collector did not accept.", {}});
     families.back().Add(static_cast<double>(otlp_->failed()));
   }
-  if (!drop_) return families;
-  for (MetricFamily& family : drop_->Families(look_at_clocks_().wall)) families.push_back(std::move(family));
+  if (drop_) add(drop_->Families(look_at_clocks_().wall));
   return families;
 }
 
 void MetricsOutput::Page(http::MetricsFormat format, std::function<void(std::string page)> then) const {
   http::MetricsPage own(format);
-  parts_.machine->AddMetrics(parts_.observer->Runs(), &own);
-  AddFamilies(Families(), &own);
+  http::AddFamilies(Families(), &own);
   std::vector<ExpositionPage> files;
   if (drop_) drop_->AddPages(look_at_clocks_().wall, &files);
   parts_.jobs->FetchMetrics(
       [format, own = std::move(own).Begin(), files = std::move(files), then = std::move(then)](const JobPages& jobs) {
         std::vector<ExpositionPage> pages = jobs.pages;
         pages.insert(pages.end(), files.begin(), files.end());
-        then(own + MergeExpositions(pages, jobs.missing, format));
+        then(own + MergeExpositions(pages, jobs.missing, format) + std::string(http::MetricsPage::EndOf(format)));
       });
 }
 

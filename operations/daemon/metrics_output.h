@@ -1,4 +1,4 @@
-// The metrics of runs, jobs and the machine on their ways out: the page, the targets of scrapes, and OTLP.
+// The metrics of stepwatchd, runs, jobs and the machine on their ways out: the page, the targets of scrapes, and OTLP.
 //
 // On the loop's thread.
 #pragma once
@@ -13,9 +13,10 @@
 #include "operations/daemon/daemon_settings.h"
 #include "operations/daemon/otlp_sender.h"
 #include "operations/incidents/observer.h"
+#include "operations/intake/service.h"
 #include "operations/metrics/drop_directory.h"
-#include "operations/metrics/metric_family.h"
 #include "operations/metrics/scrape_targets.h"
+#include "src/http/metric_family.h"
 #include "src/http/metrics_format.h"
 
 namespace stepwatch::operations {
@@ -28,6 +29,7 @@ class MachineWatch;
 class MetricsOutput {
  public:
   struct Parts {
+    std::function<DaemonCounts()> counts;
     const Observer* observer;
     const IncidentRegistry* incidents;
     const MachineWatch* machine;
@@ -44,14 +46,15 @@ class MetricsOutput {
   // About once a second; `tick` counts the calls.
   void Tick(int64_t tick);
 
-  // The page, but for the counts of stepwatchd itself and the end.
+  // The page of /metrics.
   void Page(http::MetricsFormat format, std::function<void(std::string page)> then) const;
   void Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) const;
 
  private:
   void ApplyMetrics();
   void ApplyOtlp();
-  std::vector<MetricFamily> Families() const;
+  // All but those of jobs and of pages in files.
+  std::vector<http::MetricFamily> Families() const;
 
   boost::asio::io_context& loop_;
   const std::function<ClockLook()> look_at_clocks_;

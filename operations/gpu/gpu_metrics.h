@@ -6,10 +6,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "operations/gpu/gpu_sample.h"
 #include "operations/gpu/gpu_users.h"
-#include "src/http/metrics_page.h"
+#include "src/http/metric_family.h"
 
 namespace stepwatch::operations {
 
@@ -25,7 +26,7 @@ struct GpuStatus {
   std::optional<bool> is_fabric_manager_active;
 };
 
-// Without a library of NVIDIA the page stays as it is.
-void AddGpuMetrics(const GpuStatus& status, http::MetricsPage* page);
+// Empty without a library of NVIDIA.
+std::vector<http::MetricFamily> GpuFamilies(const GpuStatus& status);
 
 }  // namespace stepwatch::operations

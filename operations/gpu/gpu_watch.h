@@ -53,7 +53,7 @@ class GpuWatch {
   void Start() { Tick(); }
   // No line is reported afterwards.
   void Stop();
-  void AddMetrics(http::MetricsPage* page) const { AddGpuMetrics(Now(), page); }
+  std::vector<http::MetricFamily> Families() const { return GpuFamilies(Now()); }
   GpuStatus Now() const;
 
  private:

@@ -42,8 +42,8 @@ void HostWatch::Look(const std::string& path) {
   });
 }
 
-void HostWatch::AddMetrics(const std::map<std::string, double>& checkpoint_bytes, http::MetricsPage* page) const {
-  AddHostMetrics(ReadHost(*options_.files), disks_, checkpoint_bytes, page);
+std::vector<http::MetricFamily> HostWatch::Families(const std::map<std::string, double>& checkpoint_bytes) const {
+  return HostFamilies(ReadHost(*options_.files), disks_, checkpoint_bytes);
 }
 
 }  // namespace stepwatch::operations

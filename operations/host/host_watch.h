@@ -35,7 +35,7 @@ class HostWatch {
   HostWatch& operator=(const HostWatch&) = delete;
 
   void Start() { Tick(); }
-  void AddMetrics(const std::map<std::string, double>& checkpoint_bytes, http::MetricsPage* page) const;
+  std::vector<http::MetricFamily> Families(const std::map<std::string, double>& checkpoint_bytes) const;
 
  private:
   void Tick();

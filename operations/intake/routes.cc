@@ -363,12 +363,10 @@ void AnswerLink(const RouteCall& call) {
 
 void GetMetrics(const RouteCall& call) {
   const http::MetricsFormat format = http::WantedFormat(call.request.accept);
-  const std::string own = DaemonMetricsText(call.service->Counts(), format);
-  call.service->OtherMetrics(format, [then = call.then, own, format](const std::string& page) {
+  call.service->Metrics(format, [then = call.then, format](std::string page) {
     Answer answer;
     answer.content_type = http::ContentTypeOf(format);
-    answer.body = own + page;
-    answer.body += http::MetricsPage::EndOf(format);
+    answer.body = std::move(page);
     then(std::move(answer));
   });
 }

@@ -15,6 +15,7 @@
 #include "operations/runs/snapshot.h"
 #include "operations/vocabulary/line.h"
 #include "operations/vocabulary/names.h"
+#include "src/http/metric_family.h"
 #include "src/http/metrics_format.h"
 #include "stepwatch/status.h"
 
@@ -55,8 +56,7 @@ struct DaemonCounts {
   std::map<std::string, DeliveryCounts> deliveries;  // by receiver
 };
 
-// The beginning of the page of /metrics.
-std::string DaemonMetricsText(const DaemonCounts& counts, http::MetricsFormat format);
+std::vector<http::MetricFamily> DaemonFamilies(const DaemonCounts& counts);
 
 class Service {
  public:
@@ -94,9 +94,8 @@ class Service {
 
   // Null: no messages are sent.
   virtual Deliveries* deliveries() { return nullptr; }
-  virtual DaemonCounts Counts() const = 0;
-  // The metrics of runs, and of the jobs of this machine: the rest of the page of /metrics, without its end.
-  virtual void OtherMetrics(http::MetricsFormat format, std::function<void(std::string page)> then) = 0;
+  // The page of /metrics.
+  virtual void Metrics(http::MetricsFormat format, std::function<void(std::string page)> then) = 0;
   // Targets of scrapes as JSON: this stepwatchd, the jobs that have TCP, or both.
   virtual void Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) = 0;
   // Ok, or the reason why stepwatchd is not ready.

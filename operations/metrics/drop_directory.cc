@@ -129,9 +129,9 @@ void DropDirectory::AddPages(double now, std::vector<ExpositionPage>* pages) con
     if (!IsOld(file.changed_t, now, limits_)) pages->push_back({{}, file.text, /*is_of_job=*/false});
 }
 
-std::vector<MetricFamily> DropDirectory::Families(double now) const {
+std::vector<http::MetricFamily> DropDirectory::Families(double now) const {
   const DropFiles& found = shared_->found;
-  MetricFamily ages{"stepwatchd_file_age_seconds", "gauge", "Time since a file with metrics was written.", {}};
+  http::MetricFamily ages{"stepwatchd_file_age_seconds", "gauge", "Time since a file with metrics was written.", {}};
   size_t old = found.old;
   for (const DropFile& file : found.files) {
     if (IsOld(file.changed_t, now, limits_)) {
@@ -140,7 +140,8 @@ std::vector<MetricFamily> DropDirectory::Families(double now) const {
     }
     ages.Add(std::max(0.0, now - file.changed_t), {{"file", base::Printable(file.name, 255)}});
   }
-  MetricFamily left_out{"stepwatchd_files_left_out", "gauge", "Files with metrics that are not on this page.", {}};
+  http::MetricFamily left_out{
+      "stepwatchd_files_left_out", "gauge", "Files with metrics that are not on this page.", {}};
   left_out.Add(static_cast<double>(found.bad), {{"reason", "bad"}});
   left_out.Add(static_cast<double>(found.beyond), {{"reason", "limit"}});
   left_out.Add(static_cast<double>(old), {{"reason", "old"}});

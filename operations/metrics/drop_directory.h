@@ -10,9 +10,9 @@
 
 #include "controller/watch/loop_mailbox.h"
 #include "operations/metrics/merge_expositions.h"
-#include "operations/metrics/metric_family.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
+#include "src/http/metric_family.h"
 
 namespace boost::asio {
 class io_context;
@@ -57,7 +57,7 @@ class DropDirectory {
   void Look(double now);
   // Adds the files that are not too old now to the pages.
   void AddPages(double now, std::vector<ExpositionPage>* pages) const;
-  std::vector<MetricFamily> Families(double now) const;
+  std::vector<http::MetricFamily> Families(double now) const;
 
  private:
   struct Shared;

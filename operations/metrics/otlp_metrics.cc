@@ -32,16 +32,16 @@ struct Times {
   std::string begin, now;
 };
 
-Json PointAt(const Times& times, const MetricLabels& labels) {
+Json PointAt(const Times& times, const http::MetricLabels& labels) {
   Json attributes = Json::array();
   for (const auto& [name, value] : labels)
     if (name != "le") attributes.push_back({{"key", name}, {"value", {{"stringValue", value}}}});
   return {{"attributes", std::move(attributes)}, {"startTimeUnixNano", times.begin}, {"timeUnixNano", times.now}};
 }
 
-Json NumberPoints(const MetricFamily& family, const Times& times) {
+Json NumberPoints(const http::MetricFamily& family, const Times& times) {
   Json points = Json::array();
-  for (const MetricSample& sample : family.samples) {
+  for (const http::MetricSample& sample : family.samples) {
     Json point = PointAt(times, sample.labels);
     point["asDouble"] = Double(sample.value);
     points.push_back(std::move(point));
@@ -50,10 +50,10 @@ Json NumberPoints(const MetricFamily& family, const Times& times) {
 }
 
 // The buckets of a series come first, cumulative and in order, then its sum and its count.
-Json HistogramPoints(const MetricFamily& family, const Times& times) {
+Json HistogramPoints(const http::MetricFamily& family, const Times& times) {
   Json points = Json::array(), counts = Json::array(), bounds = Json::array();
   double below = 0, sum = 0;
-  for (const MetricSample& sample : family.samples) {
+  for (const http::MetricSample& sample : family.samples) {
     if (sample.ending == "_bucket") {
       counts.push_back(CountText(sample.value - std::exchange(below, sample.value)));
       if (const std::string& bound = sample.labels.back().second; bound != "+Inf") bounds.push_back(std::stod(bound));
@@ -72,7 +72,7 @@ Json HistogramPoints(const MetricFamily& family, const Times& times) {
   return points;
 }
 
-Json MetricOf(const MetricFamily& family, const Times& times) {
+Json MetricOf(const http::MetricFamily& family, const Times& times) {
   const bool is_counter = family.type == "counter", is_info = family.type == "info";
   Json metric = {{"name", std::string(family.name) + (is_counter ? "_total"
                                                       : is_info  ? "_info"
@@ -90,10 +90,10 @@ Json MetricOf(const MetricFamily& family, const Times& times) {
 
 }  // namespace
 
-std::string OtlpBody(const std::vector<MetricFamily>& families, double started_t, double now) {
+std::string OtlpBody(const std::vector<http::MetricFamily>& families, double started_t, double now) {
   const Times times{Nanoseconds(started_t), Nanoseconds(now)};
   Json metrics = Json::array();
-  for (const MetricFamily& family : families)
+  for (const http::MetricFamily& family : families)
     if (!family.samples.empty()) metrics.push_back(MetricOf(family, times));
   const Json name = {{"key", "service.name"}, {"value", {{"stringValue", "stepwatchd"}}}};
   const Json resource = {{"attributes", Json::array({name})}};

@@ -116,16 +116,16 @@ constexpr auto kRankMetrics = std::to_array<RankMetric>({
 
 constexpr std::array<std::string_view, 6> kStates = {"init", "train", "eval", "checkpoint", "paused", "ended"};
 
-MetricLabels Run(const RunSnapshot& run) {
+http::MetricLabels Run(const RunSnapshot& run) {
   return {{"run", run.id}};
 }
 
-MetricLabels Run(const RunSnapshot& run, std::string_view name, std::string_view value) {
+http::MetricLabels Run(const RunSnapshot& run, std::string_view name, std::string_view value) {
   return {{"run", run.id}, {name, std::string(value)}};
 }
 
-MetricFamily Infos(const RunPage& page) {
-  MetricFamily family{"stepwatch_run", "info", "A run: the host of its first rank, and its owner if known.", {}};
+http::MetricFamily Infos(const RunPage& page) {
+  http::MetricFamily family{"stepwatch_run", "info", "A run: the host of its first rank, and its owner if known.", {}};
   for (const RunSnapshot& run : page.runs)
     family.Add(1, {{"run", run.id},
                    {"host", run.hosts.empty() ? "" : run.hosts.front()},
@@ -133,26 +133,27 @@ MetricFamily Infos(const RunPage& page) {
   return family;
 }
 
-MetricFamily States(const RunPage& page) {
-  MetricFamily family{"stepwatch_run_state", "gauge", "1 for the state that the run is in, 0 for the others.", {}};
+http::MetricFamily States(const RunPage& page) {
+  http::MetricFamily family{
+      "stepwatch_run_state", "gauge", "1 for the state that the run is in, 0 for the others.", {}};
   for (const RunSnapshot& run : page.runs)
     for (const std::string_view state : kStates) family.Add(StateOf(run) == state ? 1 : 0, Run(run, "state", state));
   return family;
 }
 
-MetricFamily Phases(const RunPage& page) {
-  MetricFamily family{"stepwatch_run_phase",
-                      "gauge",
-                      "1 for the phase of the rank that excuses the longest standstill, 0 for the others.",
-                      {}};
+http::MetricFamily Phases(const RunPage& page) {
+  http::MetricFamily family{"stepwatch_run_phase",
+                            "gauge",
+                            "1 for the phase of the rank that excuses the longest standstill, 0 for the others.",
+                            {}};
   for (const RunSnapshot& run : page.runs)
     for (size_t i = 0; i + 1 < kStates.size(); ++i)
       family.Add(!run.ended && NameOf(run.phase) == kStates[i] ? 1 : 0, Run(run, "phase", kStates[i]));
   return family;
 }
 
-MetricFamily Durations(const RunPage& page) {
-  MetricFamily family{"stepwatch_run_step_duration_seconds", "histogram", "Durations of steps in training.", {}};
+http::MetricFamily Durations(const RunPage& page) {
+  http::MetricFamily family{"stepwatch_run_step_duration_seconds", "histogram", "Durations of steps in training.", {}};
   for (const RunSnapshot& run : page.runs) {
     int64_t count = 0;
     const auto add = [&](std::string_view ending, double value) {
@@ -170,12 +171,12 @@ MetricFamily Durations(const RunPage& page) {
   return family;
 }
 
-MetricFamily Parts(const RunPage& page) {
+http::MetricFamily Parts(const RunPage& page) {
   constexpr std::string_view kSeconds = "_seconds";
-  MetricFamily family{"stepwatch_run_step_part_seconds",
-                      "gauge",
-                      "Part of the last step that reported it, on average over the ranks.",
-                      {}};
+  http::MetricFamily family{"stepwatch_run_step_part_seconds",
+                            "gauge",
+                            "Part of the last step that reported it, on average over the ranks.",
+                            {}};
   for (const RunSnapshot& run : page.runs)
     for (const auto& [number, value] : run.numbers.parts) {
       const std::string_view key = KeyOf(number);
@@ -184,8 +185,8 @@ MetricFamily Parts(const RunPage& page) {
   return family;
 }
 
-MetricFamily Incidents(const RunPage& page) {
-  MetricFamily family{"stepwatch_run_incidents_open", "gauge", "Open incidents of a run.", {}};
+http::MetricFamily Incidents(const RunPage& page) {
+  http::MetricFamily family{"stepwatch_run_incidents_open", "gauge", "Open incidents of a run.", {}};
   std::set<std::string_view> shown;
   for (const RunSnapshot& run : page.runs) shown.insert(run.id);
   std::map<std::tuple<std::string_view, IncidentKind, Severity>, int> counts;
@@ -214,11 +215,11 @@ size_t BoundRuns(size_t runs_max, RunPage* page) {
 
 }  // namespace
 
-std::vector<MetricFamily> RunFamilies(RunPage page, const RunPageLimits& limits) {
+std::vector<http::MetricFamily> RunFamilies(RunPage page, const RunPageLimits& limits) {
   const size_t runs_left_out = BoundRuns(limits.runs, &page);
-  std::vector<MetricFamily> families = {Infos(page), States(page), Phases(page)};
+  std::vector<http::MetricFamily> families = {Infos(page), States(page), Phases(page)};
   for (const RunMetric& metric : kRunMetrics) {
-    MetricFamily family{metric.name, metric.type, metric.help, {}};
+    http::MetricFamily family{metric.name, metric.type, metric.help, {}};
     for (const RunSnapshot& run : page.runs)
       if (const Value value = metric.of(run)) family.Add(*value, Run(run));
     families.push_back(std::move(family));
@@ -234,17 +235,17 @@ std::vector<MetricFamily> RunFamilies(RunPage page, const RunPageLimits& limits)
     room -= kept;
   }
   for (const RankMetric& metric : kRankMetrics) {
-    MetricFamily family{metric.name, metric.type, metric.help, {}};
+    http::MetricFamily family{metric.name, metric.type, metric.help, {}};
     for (const RunSnapshot& run : page.runs)
       for (const RankSnapshot& rank : run.ranks)
         if (const Value value = metric.of(rank, page.now))
           family.Add(*value, Run(run, "rank", fmt::format("{}", rank.rank)));
     families.push_back(std::move(family));
   }
-  MetricFamily left_out{"stepwatchd_metrics_left_out",
-                        "gauge",
-                        "Runs, and ranks of the others, that are not on this page to limit its size.",
-                        {}};
+  http::MetricFamily left_out{"stepwatchd_metrics_left_out",
+                              "gauge",
+                              "Runs, and ranks of the others, that are not on this page to limit its size.",
+                              {}};
   left_out.Add(static_cast<double>(runs_left_out), {{"what", "runs"}});
   left_out.Add(static_cast<double>(ranks_left_out), {{"what", "ranks"}});
   families.push_back(std::move(left_out));

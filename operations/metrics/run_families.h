@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "operations/metrics/metric_family.h"
 #include "operations/runs/snapshot.h"
 #include "operations/vocabulary/names.h"
+#include "src/http/metric_family.h"
 
 namespace stepwatch::operations {
 
@@ -37,6 +37,6 @@ struct RunPage {
   std::function<std::string(const std::string& run)> owner_of = {};
 };
 
-std::vector<MetricFamily> RunFamilies(RunPage page, const RunPageLimits& limits = {});
+std::vector<http::MetricFamily> RunFamilies(RunPage page, const RunPageLimits& limits = {});
 
 }  // namespace stepwatch::operations

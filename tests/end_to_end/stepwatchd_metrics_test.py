@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -223,6 +224,9 @@ def test_a_collector_gets_the_metrics_with_its_headers(tmp_path: Path) -> None:
         (point,) = metrics["stepwatch_run_tokens_total"]["sum"]["dataPoints"]
         assert point["asDouble"] == 2 * 10 * 100
         assert point["attributes"] == [{"key": "run", "value": {"stringValue": "r1"}}]
+        on_page = {name for name in re.findall("(?m)^# TYPE (\\S+)", ask(running, "/metrics")[2])}
+        assert {"stepwatchd_uptime_seconds", "stepwatchd_host_oom_kills_total"} < on_page
+        assert {name for name in on_page if not name.startswith("stepwatchd_jobs_")} <= set(metrics)
         assert running.metric("stepwatchd_otlp_failed_total") >= 1
         assert "secret-of" not in running.log.read_text()
     server.shutdown()

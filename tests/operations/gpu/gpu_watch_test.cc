@@ -80,7 +80,7 @@ struct Watched {
   }
   std::string Page() const {
     http::MetricsPage page(http::MetricsFormat::kPrometheus);
-    watch.AddMetrics(&page);
+    http::AddFamilies(watch.Families(), &page);
     return std::move(page).Finish();
   }
   bool HasLine(const std::string& line) const { return std::find(lines.begin(), lines.end(), line) != lines.end(); }

@@ -16,7 +16,7 @@ using testing::Has;
 
 std::string PageOf(const HostWatch& watch, const std::map<std::string, double>& checkpoint_bytes = {}) {
   http::MetricsPage page(http::MetricsFormat::kPrometheus);
-  watch.AddMetrics(checkpoint_bytes, &page);
+  http::AddFamilies(watch.Families(checkpoint_bytes), &page);
   return std::move(page).Finish();
 }
 

@@ -49,11 +49,14 @@ class FakeService final : public Service {
     if (is_removed) then();
     return is_removed;
   }
-  DaemonCounts Counts() const override { return {}; }
   void Targets(bool with_own, bool with_jobs, std::function<void(std::string json)> then) override {
     then(std::string(with_own ? "own" : "") + (with_jobs ? "jobs" : ""));
   }
-  void OtherMetrics(http::MetricsFormat, std::function<void(std::string page)> then) override { then({}); }
+  void Metrics(http::MetricsFormat format, std::function<void(std::string page)> then) override {
+    http::MetricsPage page(format);
+    http::AddFamilies(DaemonFamilies({}), &page);
+    then(std::move(page).Finish());
+  }
   Status Ready() const override { return ready; }
   Deliveries* deliveries() override { return messages; }
 

@@ -116,7 +116,7 @@ TEST_CASE("the files are pages without labels, until they are too old") {
   CHECK(Has(text, "stepwatchd_jobs_scraped 0\n"));
 
   http::MetricsPage page(http::MetricsFormat::kPrometheus);
-  AddFamilies(drop.Families(kNow), &page);
+  http::AddFamilies(drop.Families(kNow), &page);
   const std::string own = std::move(page).Finish();
   CHECK(Has(own, "stepwatchd_file_age_seconds{file=\"a.prom\"} 10\n"));
   CHECK(Has(own, "stepwatchd_files_left_out{reason=\"old\"} 0\n"));
@@ -125,7 +125,7 @@ TEST_CASE("the files are pages without labels, until they are too old") {
   drop.AddPages(kNow + 4000, &pages);
   CHECK(pages.empty());
   http::MetricsPage later(http::MetricsFormat::kPrometheus);
-  AddFamilies(drop.Families(kNow + 4000), &later);
+  http::AddFamilies(drop.Families(kNow + 4000), &later);
   CHECK(Has(std::move(later).Finish(), "stepwatchd_files_left_out{reason=\"old\"} 1\n"));
 }
 

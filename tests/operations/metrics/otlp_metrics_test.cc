@@ -12,7 +12,7 @@
 namespace stepwatch::operations {
 namespace {
 
-Json MetricsOf(const std::vector<MetricFamily>& families) {
+Json MetricsOf(const std::vector<http::MetricFamily>& families) {
   const Json body = json::Parse(OtlpBody(families, 100, 200.5)).value();
   const Json& resource = body["resourceMetrics"][0];
   CHECK(resource["resource"]["attributes"][0]["value"]["stringValue"] == "stepwatchd");
@@ -20,7 +20,7 @@ Json MetricsOf(const std::vector<MetricFamily>& families) {
 }
 
 TEST_CASE("gauges are gauges, with labels as attributes and times as texts") {
-  MetricFamily loss{"stepwatch_run_loss", "gauge", "The loss.", {}};
+  http::MetricFamily loss{"stepwatch_run_loss", "gauge", "The loss.", {}};
   loss.Add(2.5, {{"run", "a\"b"}});
   loss.Add(std::nan(""), {{"run", "c"}});
   const Json metric = MetricsOf({loss, {"empty", "gauge", "Without samples.", {}}})[0];
@@ -36,7 +36,7 @@ TEST_CASE("gauges are gauges, with labels as attributes and times as texts") {
 }
 
 TEST_CASE("counters are cumulative sums since the start, and a family without samples is left out") {
-  MetricFamily tokens{"stepwatch_run_tokens", "counter", "Tokens.", {}};
+  http::MetricFamily tokens{"stepwatch_run_tokens", "counter", "Tokens.", {}};
   tokens.Add(7);
   const Json metrics = MetricsOf({tokens, {"empty", "gauge", "Without samples.", {}}});
   REQUIRE(metrics.size() == 1);
@@ -47,7 +47,7 @@ TEST_CASE("counters are cumulative sums since the start, and a family without sa
 }
 
 TEST_CASE("a histogram has the counts of its buckets, one point for each series") {
-  MetricFamily steps{"steps_seconds", "histogram", "Steps.", {}};
+  http::MetricFamily steps{"steps_seconds", "histogram", "Steps.", {}};
   for (const char* run : {"a", "b"}) {
     steps.samples.push_back({{{"run", run}, {"le", "0.5"}}, 2, "_bucket"});
     steps.samples.push_back({{{"run", run}, {"le", "+Inf"}}, 5, "_bucket"});

@@ -64,7 +64,7 @@ RunSnapshot FullRun(const std::string& id) {
 std::string Text(RunPage page, const RunPageLimits& limits = {},
                  http::MetricsFormat format = http::MetricsFormat::kPrometheus) {
   http::MetricsPage written(format);
-  AddFamilies(RunFamilies(std::move(page), limits), &written);
+  http::AddFamilies(RunFamilies(std::move(page), limits), &written);
   return std::move(written).Finish();
 }
 
@@ -165,11 +165,11 @@ TEST_CASE("the docs list each metric once, and no other one of a run") {
   counts.runs["train"] = 1;
   boost::asio::io_context loop;
   http::MetricsPage files(http::MetricsFormat::kPrometheus);
-  std::vector<MetricFamily> of_files = DropDirectory(loop, "/nowhere", {}).Families(0);
+  std::vector<http::MetricFamily> of_files = DropDirectory(loop, "/nowhere", {}).Families(0);
   of_files.front().Add(1);
-  AddFamilies(of_files, &files);
-  std::istringstream lines(DaemonMetricsText(counts, http::MetricsFormat::kPrometheus) +
-                           MergeExpositions({}, 0, http::MetricsFormat::kPrometheus) + std::move(files).Begin() +
+  http::AddFamilies(DaemonFamilies(counts), &files);
+  http::AddFamilies(of_files, &files);
+  std::istringstream lines(MergeExpositions({}, 0, http::MetricsFormat::kPrometheus) + std::move(files).Begin() +
                            Text({{FullRun("r1")}, 1000, {{"r1", {}, {}}}}));
   std::set<std::string> made;
   for (std::string mark, kind, name, line; std::getline(lines, line);) {

@@ -1,8 +1,8 @@
-#include "operations/metrics/metric_family.h"
+#include "src/http/metric_family.h"
 
-namespace stepwatch::operations {
+namespace stepwatch::http {
 
-void AddFamilies(const std::vector<MetricFamily>& families, http::MetricsPage* page) {
+void AddFamilies(const std::vector<MetricFamily>& families, MetricsPage* page) {
   std::string labels;
   for (const MetricFamily& family : families) {
     if (family.samples.empty()) continue;
@@ -11,7 +11,7 @@ void AddFamilies(const std::vector<MetricFamily>& families, http::MetricsPage* p
       labels.clear();
       for (const auto& [name, value] : sample.labels) {
         if (!labels.empty()) labels += ',';
-        labels.append(name).append("=\"").append(http::MetricsPage::Escaped(value)).append("\"");
+        labels.append(name).append("=\"").append(MetricsPage::Escaped(value)).append("\"");
       }
       if (sample.ending.empty())
         page->Sample(sample.value, labels);
@@ -21,4 +21,4 @@ void AddFamilies(const std::vector<MetricFamily>& families, http::MetricsPage* p
   }
 }
 
-}  // namespace stepwatch::operations
+}  // namespace stepwatch::http

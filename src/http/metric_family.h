@@ -1,4 +1,4 @@
-// Metrics as values: what a part of stepwatchd adds to the page of /metrics, and to other ways out.
+// Metrics as values, for a page of metrics and for other formats.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "src/http/metrics_page.h"
 
-namespace stepwatch::operations {
+namespace stepwatch::http {
 
 using MetricLabels = std::vector<std::pair<std::string_view, std::string>>;  // names are literals, values any text
 
@@ -29,6 +29,6 @@ struct MetricFamily {
 };
 
 // Families without samples are left out.
-void AddFamilies(const std::vector<MetricFamily>& families, http::MetricsPage* page);
+void AddFamilies(const std::vector<MetricFamily>& families, MetricsPage* page);
 
-}  // namespace stepwatch::operations
+}  // namespace stepwatch::http
