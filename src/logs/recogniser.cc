@@ -1,8 +1,11 @@
 #include "src/logs/recogniser.h"
 
+#include "src/logs/progress.h"
+
 namespace stepwatch::logs {
 
 void Recogniser::Recognise(Record* record) const {
+  if (!record->progress) record->progress = FindProgress(record->message);
   Context context;
   context.rank = record->rank;
   context.level = record->level;

@@ -9,7 +9,7 @@ namespace stepwatch::logs {
 // Built once; used by any number of threads at once.
 class Recogniser {
  public:
-  // Fills progress and anomalies of a record whose message, level and exception are set.
+  // Fills the anomalies of a record, and its progress unless it has one. Message, level and exception are set.
   void Recognise(Record* record) const;
 
  private:
