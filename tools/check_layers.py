@@ -201,6 +201,7 @@ RAW_FILE_CALL = re.compile(
 RAW_FILE_CALLERS = {
     "controller/watch/inotify_hint.cc": ("::read(",),  # the queue of events, which is on no mount
     "controller/cli/config_file.cc": ("::read(",),  # a pipe, which has no offsets
+    "controller/cli/logs.cc": ("::read(",),  # files and pipes, read to their end in one way
     "controller/cli/top/terminal.cc": ("::read(",),  # keys, signals and a counter
     "operations/daemon/replay_command.cc": ("::read(",),  # a pipe, which has no offsets
     "operations/witness/run_program.cc": ("::read(", "::write("),  # likewise
