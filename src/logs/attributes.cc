@@ -38,7 +38,7 @@ void FindAttributes(std::string_view message, std::vector<std::pair<std::string,
     while (begin > 0 && equals - begin <= kAttributeNameMax && IsKeyByte(message[begin - 1])) --begin;
     const std::string_view name = message.substr(begin, equals - begin);
     if (name.empty() || name.size() > kAttributeNameMax || !scan::IsAlpha(name.front())) continue;
-    const std::string_view value = ValueAt(message.substr(equals + 1));
+    const std::string_view value = ValueAt(message.substr(equals + 1, kAttributeValueMax + 2));
     if (value.empty() || value.front() == '=') continue;
     attributes->emplace_back(name, value);
   }

@@ -15,6 +15,7 @@ namespace stepwatch::logs {
 namespace {
 
 constexpr size_t kNameBytesMax = 64;
+constexpr size_t kFieldBytesMax = 256;  // read of a value; keeps the work for a line linear
 
 struct UsualKey {
   std::string_view name;  // lower case
@@ -126,7 +127,7 @@ std::string_view UnitOf(std::string_view rest) {
 void AddField(std::string_view name, std::string_view value, Progress* progress) {
   name = scan::Trimmed(name);
   if (name.empty() || name.size() > kNameBytesMax) return;
-  value = scan::WithoutBlanksBefore(value);
+  value = scan::WithoutBlanksBefore(value.substr(0, kFieldBytesMax));
   if (scan::Take(&value, "[(") || scan::Take(&value, "[")) value = scan::WithoutBlanksBefore(value);
   if (value.starts_with('{')) {  // InternEvo: one norm for each group; the first group is the default one
     const size_t colon = value.find(':');

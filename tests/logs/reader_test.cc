@@ -253,6 +253,19 @@ TEST_CASE("long lines and foreign bytes become bounded valid text") {
         "b");
 }
 
+TEST_CASE("fields that never end are left out") {
+  std::string pairs, fields = "Step 1: loss=2";
+  for (int i = 0; i < 20000; ++i) {
+    pairs += "a=";
+    fields += ",a={}";
+  }
+  const std::vector<Record> records = Read({pairs, fields});
+  REQUIRE(records.size() == 2);
+  CHECK(records[0].attributes.size() <= kAttributesMax);
+  REQUIRE(records[1].progress);
+  CHECK(records[1].progress->numbers.size() == 1);
+}
+
 TEST_CASE("the sample lines of the articles are read") {
   const std::vector<Record> records = Read({"2024-01-15 10:30:15 INFO Epoch: 1, Loss: 2.345, Accuracy: 0.78",
                                             "2024-01-15 10:30:20 ERROR CUDA out of memory. Tried to allocate 2.00 GiB",
