@@ -24,13 +24,15 @@ int main(int argc, char** argv) try {
       "  stepwatch history monitor_output\n"
       "  stepwatch pause\n"
       "  stepwatch why\n"
+      "  stepwatch logs logs/rank*.log\n"
       "  stepwatch csv2tb --monitor-path monitor_output\n"
       "  stepwatch prune monitor_output --older-than 30d\n"
       "\nExit codes: 0 done, 2 invalid config or command line, 3 conflict with another edit, 5 done in part or not\n"
       "possible here, 6 no such job, 7 no change, 8 stepwatchd does not respond, 130 interrupted.");
   int exit_code = kExitDone;
-  for (const auto add : {AddValidate, AddPlan, AddWatch, AddRehearse, AddEditVerbs, AddHistoryVerbs, AddPauseVerbs,
-                         AddDoctor, AddJobVerbs, AddTop, AddOperationsVerbs, AddOfflineVerbs, AddTextVerbs, AddPrune})
+  for (const auto add :
+       {AddValidate, AddPlan, AddWatch, AddRehearse, AddEditVerbs, AddHistoryVerbs, AddPauseVerbs, AddDoctor,
+        AddJobVerbs, AddTop, AddOperationsVerbs, AddOfflineVerbs, AddTextVerbs, AddPrune, AddLogs})
     add(&app, &exit_code);
   try {
     app.parse(argc, argv);

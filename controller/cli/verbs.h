@@ -29,5 +29,6 @@ void AddOfflineVerbs(CLI::App* app, int* exit_code);
 // completion, manual and a hidden one. Their texts list all verbs that `app` has when one of them is called.
 void AddTextVerbs(CLI::App* app, int* exit_code);
 void AddPrune(CLI::App* app, int* exit_code);
+void AddLogs(CLI::App* app, int* exit_code);
 
 }  // namespace stepwatch::cli

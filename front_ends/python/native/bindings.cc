@@ -26,6 +26,7 @@ using namespace nb::literals;
 namespace stepwatch::python {
 
 void BindHooks(nb::module_& m);
+void BindLogs(nb::module_& m);
 void BindOffline(nb::module_& m);
 void BindSession(nb::module_& m);
 void BindStore(nb::module_& m);
@@ -98,6 +99,7 @@ NB_MODULE(_core, m) {
   BindIterations(m);
   BindLate(m);
   BindSession(m);
+  BindLogs(m);
   BindOffline(m);
   BindStore(m);
   m.def(

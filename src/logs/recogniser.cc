@@ -1,0 +1,18 @@
+#include "src/logs/recogniser.h"
+
+#include "src/logs/progress.h"
+
+namespace stepwatch::logs {
+
+void Recogniser::Recognise(Record* record) const {
+  if (!record->progress) record->progress = FindProgress(record->message);
+  Context context;
+  context.rank = record->rank;
+  context.level = record->level;
+  context.progress = record->progress ? &*record->progress : nullptr;
+  context.exception = record->exception ? &*record->exception : nullptr;
+  context.component = record->component;
+  anomalies_.Find(record->message, context, &record->anomalies);
+}
+
+}  // namespace stepwatch::logs
