@@ -170,6 +170,7 @@ Status Daemon::Start() {
   StartHost();
   ApplyMetrics();
   ApplyOtlp();
+  ApplyLogOutputs();
   due_ = started_;
   AwaitTick();
   return Status();
@@ -329,6 +330,7 @@ void Daemon::Stop() {
   intake_.Close();
   tick_.Cancel();
   upstream_.reset();
+  log_outputs_.reset();
   if (!store_) return;
   state_->StoreRuns(t(), observer_.Runs().size());
   state_->StoreAllFoundSeries();
@@ -354,6 +356,7 @@ std::string Daemon::Apply(const DaemonSettings& settings) {
   if (!(settings.host == before.host)) StartHost();
   if (!(settings.metrics == before.metrics)) ApplyMetrics();
   if (!(settings.otlp == before.otlp)) ApplyOtlp();
+  if (!(settings.logs == before.logs)) ApplyLogOutputs();
   return settings.listen.readers != before.listen.readers ? " listen.readers" : "";
 }
 
@@ -451,12 +454,23 @@ void Daemon::Tick() {
   NotifyService("WATCHDOG=1");
 }
 
+void Daemon::ApplyLogOutputs() {
+  log_outputs_.reset();
+  outputs::OutputsOptions options;
+  options.settings = options_.settings.logs.outputs;
+  options.state_directory = options_.state_directory;
+  options.make_transport = options_.make_transport;
+  options.log = [this](const std::string& why) { log_.Write(LogLevel::kWarning, why); };
+  log_outputs_.emplace(loop_, std::move(options));
+}
+
 // About once a second.
 void Daemon::TickMetrics(double now) {
   constexpr int64_t kTicksOfFiles = 5 * kTicksOfSecond, kTicksOfTargets = 15 * kTicksOfSecond;
   if (drop_ && ticks_ % kTicksOfFiles == 0) drop_->Look(now);
   const ClockLook look = options_.look_at_clocks();
   if (otlp_) otlp_->Tick(look.running, [&] { return OtlpBody(Families(), now - (look.running - started_), now); });
+  if (log_outputs_) log_outputs_->Tick(look.running);
   if (!targets_file_ || ticks_ % kTicksOfTargets != 0) return;
   Targets(/*with_own=*/true, /*with_jobs=*/true, [this](std::string json) {
     if (targets_file_) targets_file_->Write(std::move(json));
@@ -705,6 +719,8 @@ std::vector<MetricFamily> Daemon::Families() const {
     families.push_back({"stepwatchd_otlp_failed", "counter", "Requests that the collector did not accept.", {}});
     families.back().Add(static_cast<double>(otlp_->failed()));
   }
+  if (log_outputs_)
+    for (MetricFamily& family : log_outputs_->Families()) families.push_back(std::move(family));
   if (!drop_) return families;
   for (MetricFamily& family : drop_->Families(t())) families.push_back(std::move(family));
   return families;

@@ -29,6 +29,7 @@
 #include "operations/incidents/observer.h"
 #include "operations/intake/server.h"
 #include "operations/intake/service.h"
+#include "operations/logs/outputs/outputs.h"
 #include "operations/metrics/drop_directory.h"
 #include "operations/metrics/metric_family.h"
 #include "operations/metrics/scrape_targets.h"
@@ -117,6 +118,7 @@ class Daemon final : public Service {
   void StartHost();
   void ApplyMetrics();
   void ApplyOtlp();
+  void ApplyLogOutputs();
   // Metrics of the hardware of this machine.
   void AddMachineMetrics(http::MetricsPage* page) const;
   void TickMetrics(double now);
@@ -165,6 +167,7 @@ class Daemon final : public Service {
   std::optional<DropDirectory> drop_;        // nullopt: it is disabled
   std::optional<TargetsFile> targets_file_;  // likewise
   std::optional<OtlpSender> otlp_;           // likewise
+  std::optional<outputs::Outputs> log_outputs_;
   std::unique_ptr<delivery::Courier> courier_;
   Intake intake_;
   watch::Timer tick_;
