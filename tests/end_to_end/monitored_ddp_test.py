@@ -174,9 +174,19 @@ def test_stepwatch_reads_the_lines_back(stopped_and_resumed: tuple[Path, Job]) -
     logs = pytest.importorskip("stepwatch.logs", reason="this package has no recogniser of logs")
     _, job = stopped_and_resumed
     for rank in range(RANKS):
-        records = [record for record in logs.parse(job.lines(rank)) if record.get("rank") == rank]
-        steps = [record for record in records if "lr" in json.dumps(record) and record.get("step") is not None]
-        assert [record["step"] for record in steps] == job.steps(rank)
+        records = list(logs.parse(job.lines(rank)))
+        assert {record.rank for record in records} == {rank}
+        found = [record.progress for record in records if record.progress]
+        steps = [progress for progress in found if not progress.is_evaluation]
+        assert [progress.step for progress in steps] == job.steps(rank)
+        written = [match.group(3) for match in map(STEP.fullmatch, job.lines(rank)) if match]
+        for progress, text in zip(steps, written):
+            numbers = {name: float(value) for name, value in (pair.split("=") for pair in text.split(", "))}
+            assert {name: progress.numbers.get(name) for name in numbers} == numbers
+        epochs = job.events(rank, "epoch_completed")
+        evaluations = [progress for progress in found if progress.is_evaluation]
+        assert [progress.step for progress in evaluations] == [event["step"] for event in epochs]
+        assert [progress.numbers["eval_loss"] for progress in evaluations] == [event["eval_loss"] for event in epochs]
 
 
 # --- the file of a rank ---
