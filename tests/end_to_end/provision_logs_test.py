@@ -161,7 +161,11 @@ def test_the_collector_sends_uncompressed_json_and_loses_no_line(logs: Path) -> 
     for kind in ("receivers", "processors", "exporters"):
         assert pipeline[kind] == list(config[kind])
     assert set(config["service"]["extensions"]) == set(config["extensions"])
-    assert config["receivers"]["filelog"]["storage"] in config["extensions"]
+    receiver = config["receivers"]["filelog"]
+    assert receiver["storage"] in config["extensions"]
+    assert receiver["preserve_leading_whitespaces"] is True, "tracebacks are known by their indentation"
+    for part in (receiver, exporter):
+        assert part["retry_on_failure"] == {"enabled": True, "max_elapsed_time": "0s"}
     assert exporter["sending_queue"]["storage"] in config["extensions"]
     assert exporter["auth"]["authenticator"] in config["extensions"]
 
@@ -179,7 +183,10 @@ def test_logstash_passes_lines_on_over_tls(logs: Path) -> None:
     assert re.findall(r"^(\w+) \{$", text, re.MULTILINE) == ["input", "filter", "output"]
     assert "ssl_enabled => true" in text and "${STEPWATCHD_TOKEN}" in text
     assert 'url => "http://10.0.0.7:9465/v1/logs"' in text
-    assert read_yaml(logs / "logstash/logstash.yml")["api.http.host"] == "127.0.0.1"
+    settings = read_yaml(logs / "logstash/logstash.yml")
+    assert settings["api.http.host"] == "127.0.0.1"
+    in_order = (settings["pipeline.workers"], settings["pipeline.ordered"], "pool_max => 1" in text)
+    assert in_order == (1, True, True), "the lines of a traceback stay together"
 
 
 # --- Elasticsearch and Kibana ---
