@@ -95,6 +95,10 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/gpu": (6, ("operations/vocabulary", "operations/witness")),
+    "operations/logs/outputs": (
+        6,
+        ("operations/store", "operations/delivery", "operations/metrics", "operations/vocabulary"),
+    ),
     "operations/provision": (6, ()),
     "operations/host": (6, ("operations/witness",)),
     "operations/discovery": (
@@ -107,6 +111,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/store",
             "operations/intake",
             "operations/delivery",
+            "operations/logs/outputs",
             "operations/metrics",
             "operations/witness",
             "operations/discovery",

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "operations/daemon/clock_watch.h"
@@ -23,6 +24,7 @@
 #include "operations/daemon/turn_queue.h"
 #include "operations/delivery/courier.h"
 #include "operations/intake/server.h"
+#include "operations/logs/outputs/outputs.h"
 #include "operations/store/store_queue.h"
 
 namespace boost::asio {
@@ -66,6 +68,7 @@ class Daemon {
   delivery::CourierOptions OptionsOfCourier();
   IntakeOptions OptionsOfIntake() const;
   void Restore(const Restored& restored);
+  void StartLogOutputs();
   // The store may lack earlier data: writes all known data again.
   void StoreAgain();
   void StoreDeliveriesAgain();
@@ -91,6 +94,7 @@ class Daemon {
   StateWriter state_;
   LocalJobs jobs_;
   MachineWatch machine_;
+  std::optional<outputs::Outputs> log_outputs_;
   MetricsOutput metrics_;
   DaemonService service_;
   delivery::Courier courier_;

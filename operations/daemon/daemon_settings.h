@@ -9,6 +9,7 @@
 
 #include "operations/delivery/delivery_settings.h"
 #include "operations/detectors/settings.h"
+#include "operations/logs/outputs/output_settings.h"
 #include "src/config/config.h"
 #include "stepwatch/status.h"
 
@@ -77,6 +78,12 @@ struct OtlpSettings {
   bool operator==(const OtlpSettings&) const = default;
 };
 
+struct LogSettings {
+  std::vector<outputs::OutputSettings> outputs;  // of recognised records
+
+  bool operator==(const LogSettings&) const = default;
+};
+
 struct DaemonSettings {
   ListenSettings listen;
   StoreSettings store;
@@ -86,6 +93,7 @@ struct DaemonSettings {
   HostSettings host;
   MetricsSettings metrics;
   OtlpSettings otlp;
+  LogSettings logs;
   Settings detectors;
   delivery::DeliverySettings delivery;  // with "links"
 };

@@ -49,7 +49,7 @@ void AddCheckConfig(CLI::App* app, CheckConfigArguments* arguments, int* exit_co
 
 void AddProvision(CLI::App* app, ProvisionArguments* arguments, int* exit_code) {
   CLI::App* verb = app->add_subcommand(
-      "provision", "Write configuration, rules and dashboards for Prometheus, Alertmanager and Grafana");
+      "provision", "Write configuration for Prometheus, Alertmanager and Grafana, and for agents of logs");
   ProvisionOptions& options = arguments->options;
   verb->add_option("DIR", arguments->directory, "directory of the files; made if missing")->required();
   verb->add_option("--prometheus", options.prometheus, "oldest version that reads the files")->capture_default_str();
@@ -82,6 +82,10 @@ void AddProvision(CLI::App* app, ProvisionArguments* arguments, int* exit_code) 
   verb->add_option("--runbook", options.runbook, "URL to which an alert adds its name, for links in alerts");
   verb->add_option("--watchdog", options.watchdog,
                    "URL of a dead man's switch, which raises the alarm when its requests stop");
+  verb->add_option("--logs", options.logs, "files of logs that agents read; the last part may contain *")
+      ->capture_default_str();
+  verb->add_option("--syslog", options.syslog, "HOST:PORT at which stepwatchd accepts syslog")->capture_default_str();
+  verb->add_option("--elasticsearch", options.elasticsearch, "URL of Elasticsearch")->capture_default_str();
   verb->add_flag("--force", arguments->is_forced, "replace edited files as well");
   verb->footer(
       "Exit codes: 0 all files are as the options require; 1 a file cannot be written; 2 invalid option; 3 edited "

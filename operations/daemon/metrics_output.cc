@@ -91,6 +91,7 @@ std::vector<http::MetricFamily> MetricsOutput::Families() const {
     families.push_back({"stepwatchd_otlp_failed", "counter", "Requests that the collector did not accept.", {}});
     families.back().Add(static_cast<double>(otlp_->failed()));
   }
+  add(parts_.log_outputs());
   if (drop_) add(drop_->Families(look_at_clocks_().wall));
   return families;
 }

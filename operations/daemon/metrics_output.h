@@ -30,6 +30,7 @@ class MetricsOutput {
  public:
   struct Parts {
     std::function<DaemonCounts()> counts;
+    std::function<std::vector<http::MetricFamily>()> log_outputs;
     const Observer* observer;
     const IncidentRegistry* incidents;
     const MachineWatch* machine;

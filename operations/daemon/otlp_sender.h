@@ -8,9 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "controller/watch/loop_mailbox.h"
 #include "operations/daemon/post.h"
@@ -23,9 +21,6 @@ class io_context;
 }
 
 namespace stepwatch::operations {
-
-// Lines "Name: value"; empty lines and those that begin with # have no effect. The error has no value in it.
-Result<std::vector<std::pair<std::string, std::string>>> ParseHeaders(std::string_view text_untrusted);
 
 struct OtlpOptions {
   UpstreamAddress address;

@@ -12,7 +12,7 @@
 
 #include "controller/watch/loop_mailbox.h"
 #include "operations/daemon/post.h"
-#include "operations/daemon/spool.h"
+#include "operations/store/spool.h"
 #include "src/base/io_executor.h"
 #include "src/base/retry.h"
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "operations/provision/dashboards.h"
 #include "operations/provision/gpu_names.h"
 #include "operations/provision/render.h"
 #include "operations/provision/templates.h"
+#include "src/base/file.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -29,6 +31,14 @@ std::string WithoutLastSlash(std::string url) {
 // "2.42" -> "2.42.0".
 std::string ImageTag(const std::string& version) {
   return std::count(version.begin(), version.end(), '.') == 1 ? version + ".0" : version;
+}
+
+// "[::1]:514" -> {"::1", "514"}.
+std::pair<std::string, std::string> HostAndPort(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return {std::move(host), address.substr(colon + 1)};
 }
 
 TemplateValues ValuesOf(const ProvisionOptions& options) {
@@ -55,6 +65,15 @@ TemplateValues ValuesOf(const ProvisionOptions& options) {
                   {"gpu_slowdown_temperature", gpu.slowdown_temperature},
                   {"gpu_memory_ratio", gpu.memory_ratio},
                   {"gpu_activity_10m", gpu.activity_10m}};
+  auto [stepwatchd_host, stepwatchd_port] = HostAndPort(options.stepwatchd.front());
+  auto [syslog_host, syslog_port] = HostAndPort(options.syslog);
+  values.texts.insert({{"logs", options.logs},
+                       {"logs_directory", base::DirectoryOf(options.logs)},
+                       {"elasticsearch", WithoutLastSlash(options.elasticsearch)},
+                       {"stepwatchd_host", std::move(stepwatchd_host)},
+                       {"stepwatchd_port", std::move(stepwatchd_port)},
+                       {"syslog_host", std::move(syslog_host)},
+                       {"syslog_port", std::move(syslog_port)}});
   values.flags = {{"dcgm", options.gpu_source == GpuSource::kDcgm},
                   {"http_sd", options.has_http_sd},
                   {"mail", !options.email.empty() || !options.teams.empty()},

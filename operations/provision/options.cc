@@ -50,6 +50,13 @@ bool IsPath(std::string_view text) {
   return text.starts_with('/') && IsMadeOf(text, "_.-/");
 }
 
+// A path whose last part may have asterisks.
+bool IsPattern(std::string_view text) {
+  const size_t slash = text.rfind('/');
+  return text.starts_with('/') && slash > 0 && slash + 1 < text.size() && IsPath(text.substr(0, slash)) &&
+         IsMadeOf(text.substr(slash + 1), "_.-*");
+}
+
 bool IsChannel(std::string_view text) {
   return IsMadeOf(text, "_-#");
 }
@@ -126,6 +133,9 @@ Status CheckProvisionOptions(const ProvisionOptions& options) {
       {"--grafana", options.grafana, IsUrl, kUrl, true},
       {"--runbook", options.runbook, IsUrl, kUrl, true},
       {"--watchdog", options.watchdog, IsUrl, kUrl, true},
+      {"--logs", options.logs, IsPattern, "an absolute path whose last part may contain *"},
+      {"--syslog", options.syslog, IsAddress, kAddress},
+      {"--elasticsearch", options.elasticsearch, IsUrl, kUrl},
   };
   for (const Check& check : checks)
     if (Status status = CheckOne(check); !status.ok()) return status;

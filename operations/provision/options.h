@@ -33,6 +33,9 @@ struct ProvisionOptions {
   std::string grafana;             // URL, for links in alerts
   std::string runbook;             // URL, to which the name of the alert is added
   std::string watchdog;            // URL of a dead man's switch; empty: stepwatchd is one
+  std::string logs = "/var/log/training/*.log";  // the files of logs that agents read
+  std::string syslog = "127.0.0.1:5514";         // HOST:PORT where stepwatchd accepts syslog
+  std::string elasticsearch = "https://127.0.0.1:9200";
 };
 
 // Every text of the options goes into YAML and JSON, so each has a narrow alphabet.

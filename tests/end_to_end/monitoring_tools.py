@@ -27,6 +27,7 @@ PACKAGES = {
     "amtool": "prometheus-alertmanager",
     "prometheus-alertmanager": "prometheus-alertmanager",
     "docker-compose": "docker-compose",
+    "rsyslogd": "rsyslog",
 }
 
 
@@ -62,6 +63,8 @@ def secrets_of(directory: Path) -> Path:
     directory.mkdir()
     for name in ("stepwatchd_token", "smtp_password", "slack_url", "pagerduty_key", "grafana_password"):
         (directory / name).write_text(f"secret-of-{name}\n")
+    for name in ("kibana", "logstash"):
+        (directory / f"{name}.env").write_text(f"TOKEN=secret-of-{name}\n")
     return directory
 
 

@@ -32,6 +32,7 @@ TEST_CASE("every key is read into its place") {
     "upstream": {"url": "http://h:1", "token_file": "/u", "spool_mib": 5},
     "gpu": {"source": "dcgm", "peak_flops": 989e12},
     "host": {"directories": ["/checkpoints"]},
+    "logs": {"outputs": [{"name": "all", "type": "file", "path": "/r.jsonl"}]},
     "detectors": {"stuck": {"silence_seconds_min": 60}, "numerics": {"spike_samples": 7}, "pace": {"drop_ratio": 0.5}}
   })");
   INFO(parsed.status().ToString());
@@ -43,6 +44,8 @@ TEST_CASE("every key is read into its place") {
   CHECK(settings.upstream == UpstreamSettings{"http://h:1", "/u", 5});
   CHECK(settings.gpu == GpuSettings{"dcgm", 989e12});
   CHECK(settings.host == HostSettings{{"/checkpoints"}});
+  REQUIRE(settings.logs.outputs.size() == 1);
+  CHECK(settings.logs.outputs[0].path == "/r.jsonl");
   CHECK(settings.detectors.stuck.silence_seconds_min == 60);
   CHECK(settings.detectors.numerics.spike_samples == 7);
   CHECK(settings.detectors.pace.drop_ratio == 0.5);

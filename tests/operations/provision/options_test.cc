@@ -54,6 +54,12 @@ TEST_CASE("no text of an option can leave its place in YAML, a shell or a templa
       {"--team", [](auto* options) { options->teams = {"sales=a@b.org"}; }},
       {"--grafana", [](auto* options) { options->grafana = "javascript:x"; }},
       {"--runbook", [](auto* options) { options->runbook = "http://a/{{ x }}"; }},
+      {"--logs", [](auto* options) { options->logs = "*.log"; }},
+      {"--logs", [](auto* options) { options->logs = "/*"; }},
+      {"--logs", [](auto* options) { options->logs = "/var/*/a.log"; }},
+      {"--logs", [](auto* options) { options->logs = "/var/log/a\"b.log"; }},
+      {"--syslog", [](auto* options) { options->syslog = "5514"; }},
+      {"--elasticsearch", [](auto* options) { options->elasticsearch = "es:9200"; }},
   };
   for (const auto& [option, change] : refused) {
     ProvisionOptions options;

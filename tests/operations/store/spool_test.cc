@@ -1,4 +1,4 @@
-#include "operations/daemon/spool.h"
+#include "operations/store/spool.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

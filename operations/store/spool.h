@@ -1,5 +1,5 @@
-// Lines on disk that wait for another stepwatchd: files of JSON lines in a directory, sent oldest first, removed once
-// accepted. They survive a kill; a file that was being sent is sent again.
+// Lines on disk that wait for a receiver: files of lines in a directory, sent oldest first, removed once accepted. They
+// survive a kill; a file that was being sent is sent again.
 //
 // Blocks; for one thread.
 #pragma once
@@ -34,6 +34,9 @@ class Spool {
   // The oldest lines.
   Result<std::string> Oldest() const;
   int64_t oldest_bytes() const { return entries_.front().bytes; }
+  int64_t oldest_number() const { return entries_.front().number; }
+  // Lines appended from now on go to another file, so that a file that was read stays as it is.
+  void Seal() { is_last_ours_ = false; }
   // The oldest lines were accepted.
   void RemoveOldest();
   int64_t bytes() const { return bytes_; }

@@ -1,4 +1,4 @@
-#include "operations/daemon/spool.h"
+#include "operations/store/spool.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
