@@ -299,6 +299,7 @@ void Daemon::Restore(const Restored& restored, int64_t begun_number) {
     if (begun_number > 0 && stored.number >= begun_number) add_gap(line.value().t);
     observer_.Learn(line.value());
   }
+  for (const auto& [run, step] : restored.counted_until) observer_.CountedUntil(run, step);
   observer_.EndLearning();
   if (!restored.lines.empty()) add_gap(options_.look_at_clocks().wall);
 }
