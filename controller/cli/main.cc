@@ -29,8 +29,9 @@ int main(int argc, char** argv) try {
       "\nExit codes: 0 done, 2 invalid config or command line, 3 conflict with another edit, 5 done in part or not\n"
       "possible here, 6 no such job, 7 no change, 8 stepwatchd does not respond, 130 interrupted.");
   int exit_code = kExitDone;
-  for (const auto add : {AddValidate, AddPlan, AddWatch, AddRehearse, AddEditVerbs, AddHistoryVerbs, AddPauseVerbs,
-                         AddDoctor, AddJobVerbs, AddTop, AddOperationsVerbs, AddOfflineVerbs, AddTextVerbs, AddPrune})
+  for (const auto add :
+       {AddValidate, AddPlan, AddWatch, AddRehearse, AddEditVerbs, AddHistoryVerbs, AddPauseVerbs, AddDoctor,
+        AddJobVerbs, AddTop, AddOperationsVerbs, AddPerformance, AddOfflineVerbs, AddTextVerbs, AddPrune})
     add(&app, &exit_code);
   try {
     app.parse(argc, argv);
