@@ -88,7 +88,17 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/incidents": (6, ("operations/vocabulary", "operations/runs", "operations/detectors")),
     "operations/store": (6, ("operations/vocabulary", "operations/trace", "operations/runs")),
     "operations/metrics": (6, ("operations/vocabulary", "operations/runs")),
-    "operations/intake": (6, ("operations/vocabulary", "operations/trace", "operations/runs", "operations/store")),
+    "operations/performance": (6, ("operations/vocabulary", "operations/runs")),
+    "operations/intake": (
+        6,
+        (
+            "operations/vocabulary",
+            "operations/trace",
+            "operations/runs",
+            "operations/store",
+            "operations/performance",
+        ),
+    ),
     "operations/delivery": (
         6,
         ("operations/vocabulary", "operations/store", "operations/runs", "operations/intake"),

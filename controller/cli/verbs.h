@@ -24,6 +24,7 @@ void AddJobVerbs(CLI::App* app, int* exit_code);
 void AddTop(CLI::App* app, int* exit_code);
 // runs, incidents, ack, silence, why: the queries to stepwatchd
 void AddOperationsVerbs(CLI::App* app, int* exit_code);
+void AddPerformance(CLI::App* app, int* exit_code);
 // csv2tb, csv2db, anomaly
 void AddOfflineVerbs(CLI::App* app, int* exit_code);
 // completion, manual and a hidden one. Their texts list all verbs that `app` has when one of them is called.

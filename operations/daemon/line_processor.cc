@@ -113,6 +113,7 @@ void LineProcessor::Restore(const Restored& restored, const StateWriter& state) 
     if (begun_number_ > 0 && stored.number >= begun_number_) add_gap(line.value().t);
     observer_.Learn(line.value());
   }
+  for (const auto& [run, step] : restored.counted_until) observer_.CountedUntil(run, step);
   observer_.EndLearning();
   const double now = look_at_clocks_().wall;
   if (!restored.lines.empty()) add_gap(now);

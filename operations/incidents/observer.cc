@@ -67,6 +67,7 @@ struct Observer::Impl {
   int64_t runs_seen = 0;
   int64_t lines_dropped = 0;
   int64_t series_halved = 0;
+  bool is_learning = false;
   int beats_to_count = kBeatsOfCount;
   size_t ranks_of_all = 0;  // at the last count, and those that came since
   double ticked_at = 0;
@@ -263,6 +264,7 @@ void Observer::Impl::Observe(const Line& line, const Advance& advance, std::vect
     return;
   }
   watched->run.Advance(clock.now());
+  watched->run.time().SetSilent(is_learning);
   if (event == nullptr)
     TakeBeat(watched, line, changes);
   else if (step == nullptr)
@@ -288,7 +290,9 @@ void Observer::Learn(const Line& line) {
     Impl::Watched* watched = impl_->Find(line.run);
     if (watched != nullptr && now - watched->ticked_at >= kTickSeconds) impl_->Tick(watched, &changes);
   };
+  impl_->is_learning = true;
   impl_->Observe(line, advance, &changes);
+  impl_->is_learning = false;
 }
 
 void Observer::EndLearning() {
@@ -296,6 +300,7 @@ void Observer::EndLearning() {
   for (auto& [id, watched] : impl_->runs) {
     impl_->Tick(watched.get(), &changes);
     watched->run.ResetCounters();
+    watched->run.time().SkipTime();
   }
 }
 
@@ -346,14 +351,18 @@ std::optional<RunSnapshot> Observer::Run(std::string_view id) const {
 
 std::vector<std::string> Observer::SeriesNames(std::string_view run) const {
   std::vector<std::string> names;
-  if (const Impl::Watched* watched = impl_->Find(run))
+  if (const Impl::Watched* watched = impl_->Find(run)) {
     for (const auto& [name, series] : watched->run.series()) names.push_back(name);
+    for (const auto& [name, series] : watched->run.time().series()) names.push_back(name);
+  }
   return names;
 }
 
 std::vector<SeriesPoint> Observer::SeriesOf(std::string_view run, std::string_view name) const {
   const Impl::Watched* watched = impl_->Find(run);
   if (watched == nullptr) return {};
+  const auto by_time = watched->run.time().series().find(name);
+  if (by_time != watched->run.time().series().end()) return by_time->second.points();
   const auto found = watched->run.series().find(name);
   return found == watched->run.series().end() ? std::vector<SeriesPoint>() : found->second.points();
 }
@@ -369,6 +378,10 @@ std::vector<Incident> Observer::OpenIncidents() const {
 
 void Observer::Adopt(const Incident& open) {
   if (Impl::Watched* watched = impl_->Get(open.run, open.t)) watched->manager.Adopt(open, impl_->MomentOf(*watched));
+}
+
+void Observer::CountedUntil(std::string_view run, int64_t step) {
+  if (Impl::Watched* watched = impl_->Find(run)) watched->run.time().CountedUntil(step);
 }
 
 bool Observer::Knows(std::string_view run) const {

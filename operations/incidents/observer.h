@@ -68,10 +68,13 @@ class Observer {
   // With their ranks and numbers: runs that ended, or of which the last line came, at most this long ago.
   std::vector<RunSnapshot> RunsOfLate(double ended_seconds_max, double silent_seconds_max) const;
   std::optional<RunSnapshot> Run(std::string_view id) const;
-  // Names of the numbers that are kept by step: loss, grad_norm, lr, step_seconds, tokens and other reported ones.
+  // Names of the numbers that are kept by step: loss, grad_norm, lr, step_seconds, tokens and other reported ones; and
+  // those that are kept by time: see TimeAccount.
   std::vector<std::string> SeriesNames(std::string_view run) const;
   // Values are those of the lowest rank that reports the number. Empty if there is no such run or number.
   std::vector<SeriesPoint> SeriesOf(std::string_view run, std::string_view name) const;
+  // Steps of the run up to this one counted before: see TimeAccount.
+  void CountedUntil(std::string_view run, int64_t step);
   // The open incidents, the oldest first.
   std::vector<Incident> OpenIncidents() const;
   void Adopt(const Incident& open);

@@ -12,9 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "operations/intake/gather_performance.h"
 #include "operations/intake/json_answers.h"
 #include "operations/intake/service.h"
 #include "operations/intake/take_beats.h"
+#include "operations/performance/report_json.h"
+#include "operations/runs/time_account.h"
 #include "src/base/parse_number.h"
 #include "src/base/text.h"
 #include "src/http/event_stream.h"
@@ -181,7 +184,9 @@ void GetRun(const RouteCall& call) {
   if (!json.is_object()) return call.then(Missing("unknown run " + base::Printable(id, 200)));
   call.service->SeriesNames(id, [then = call.then, json = std::move(json)](const std::vector<std::string>& names) {
     Json members = json;
-    members["series"] = names;
+    std::vector<std::string> by_step = names;
+    std::erase_if(by_step, [](const std::string& name) { return IsTimeSeries(name); });
+    members["series"] = by_step;
     then(AnswerWith(std::move(members)));
   });
 }
@@ -195,6 +200,33 @@ void GetSeries(const RouteCall& call) {
     for (const SeriesPoint& point : points) list.push_back(PointJson(point));
     then(AnswerWith({{"run", run}, {"name", name}, {"points", std::move(list)}}));
   });
+}
+
+// A positive number in the query; nullopt: it is no such number.
+std::optional<double> PositiveOr(std::map<std::string, std::string>* sent, const char* name, double usual, double max) {
+  const std::string& text = (*sent)[name];
+  if (text.empty()) return usual;
+  const std::optional<double> number = base::ParseNumber<double>(text);
+  return number && *number > 0 && *number <= max ? number : std::nullopt;
+}
+
+void GetPerformance(const RouteCall& call) {
+  constexpr double kWindowUsual = 86400, kWindowMax = 3660 * 86400.0, kReferenceMax = 1e12;
+  std::map<std::string, std::string> sent = http::ParseQuery(call.query);
+  const auto window = PositiveOr(&sent, "last", kWindowUsual, kWindowMax);
+  const auto reference = PositiveOr(&sent, "reference", LegacySettings().samples_per_second, kReferenceMax);
+  if (!window || !reference)
+    return call.then(http::BadRequest(
+        window ? fmt::format("reference, in samples a second, must be a number above 0 and at most {:g}, not {}",
+                             kReferenceMax, base::Printable(sent["reference"]))
+               : fmt::format("last, in seconds, must be a number above 0 and at most {:.0f}, not {}", kWindowMax,
+                             base::Printable(sent["last"]))));
+  const std::string run = call.parameters[0];
+  GatherPerformance({run, *window, {*reference}}, call.service,
+                    [then = call.then, run](const std::optional<PerformanceReport>& report) {
+                      if (!report) return then(Missing("unknown run " + base::Printable(run, 200)));
+                      then(AnswerWith(ReportJson(*report)));
+                    });
 }
 
 // --- incidents ---
@@ -406,6 +438,7 @@ const std::vector<Route>& Routes() {
       {"GET", "/v1/runs", GetRuns},
       {"GET", "/v1/runs/{run}", GetRun},
       {"GET", "/v1/runs/{run}/series/{name}", GetSeries},
+      {"GET", "/v1/runs/{run}/performance", GetPerformance},
       {"GET", "/v1/incidents", GetIncidents},
       {"GET", "/v1/incidents/{incident}", GetIncident},
       {"POST", "/v1/incidents/{incident}/ack", PostAck},

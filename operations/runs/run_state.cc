@@ -133,6 +133,7 @@ std::optional<BeatFacts> RunState::TakeBeat(const Line& line, double now, double
   // Beats after the end were sent before it.
   const BeatFacts facts = ApplyBeat(beat, now, rank);
   if (rank->phase != phase_before) CountPhase(phase_before, rank->phase, now);
+  time_.TakePhase(now, is_paused(now) ? RunPhase::kPaused : phase());
   if (rank->beat_seconds > 0)
     pace_.beat_seconds = pace_.beat_seconds == 0
                              ? rank->beat_seconds
@@ -140,7 +141,7 @@ std::optional<BeatFacts> RunState::TakeBeat(const Line& line, double now, double
   // A beat may have been on its way when the process ended.
   if (facts.advanced > 0 && rank->gone && !ended_ && now - rank->gone_at > kGoneSecondsMin) rank->gone = false;
   totals_.TakeBeat(beat, facts);
-  Progress(facts);
+  Progress(facts, wall);
   Keep(beat, facts, wall);
   return facts;
 }
@@ -157,7 +158,7 @@ void RunState::CountPhase(RunPhase before, RunPhase after, double now) {
   if (before != RunPhase::kTrain || after != RunPhase::kTrain) left_training_at_ = now;
 }
 
-void RunState::Progress(const BeatFacts& facts) {
+void RunState::Progress(const BeatFacts& facts, double wall) {
   if (facts.rewound) step_.reset();
   if (facts.advanced > 0 && step_ && facts.step == *step_) {
     ++ranks_at_step_;
@@ -182,6 +183,9 @@ void RunState::Progress(const BeatFacts& facts) {
   }
   if (step_ && phase() == RunPhase::kTrain)
     totals_.TakeAdvance({*step_, facts.step, facts.now - progress_at_, pace_.StepSeconds(), is_training});
+  const RunTotals::Work work = totals_.work();
+  time_.TakeAdvance(
+      {facts.now, wall, step_.value_or(-1), facts.step, pace_.StepSeconds(), {work.tokens, work.samples, work.flops}});
   step_ = facts.step;
   step_at_ = progress_at_ = facts.now;
   if (phase_counts_[static_cast<size_t>(RunPhase::kPaused)] == 0) has_pause_expired_ = false;
@@ -190,7 +194,10 @@ void RunState::Progress(const BeatFacts& facts) {
 void RunState::NoteLine(double now, double wall) {
   reported_at_ = now;
   reported_wall_ = wall;
-  if (!is_heard_) first_at_ = began_at_ = progress_at_ = now;
+  if (!is_heard_) {
+    first_at_ = began_at_ = progress_at_ = now;
+    time_.Start(now);
+  }
   is_heard_ = true;
 }
 
@@ -206,6 +213,7 @@ void RunState::Restart(double now) {
   has_pause_expired_ = false;
   ranks_.clear();
   totals_.Restart();
+  time_.Restart(now);
   phase_counts_ = {};
   ++restarts_;
 }
@@ -213,21 +221,25 @@ void RunState::Restart(double now) {
 size_t RunState::Points() const {
   size_t points = 0;
   for (const auto& [name, series] : series_) points += series.points().size();
+  for (const auto& [name, series] : time_.series()) points += series.points().size();
   return points;
 }
 
 void RunState::HalveSeries() {
   for (auto& [name, series] : series_) series.Halve();
+  time_.Halve();
 }
 
 void RunState::ForgetSeries() {
   series_.clear();
   series_rank_.clear();
+  time_.Forget();
 }
 
 void RunState::Advance(double now) {
   if (paused_until_ > 0 && now >= paused_until_) {
     progress_at_ = std::max(progress_at_, paused_until_);
+    time_.TakePhase(paused_until_, phase());
     left_training_at_ = std::max(left_training_at_, paused_until_);
     paused_until_ = 0;
     has_pause_expired_ = true;
@@ -262,14 +274,22 @@ void RunState::TakeEvent(const Line& line, double now, double wall) {
   } else if (const auto* pause = std::get_if<PauseEvent>(&event)) {
     if (ended_) return;
     paused_until_ = now + pause->expires_seconds.value_or(kNever);
+    time_.TakePhase(now, RunPhase::kPaused);
     has_pause_expired_ = false;
   } else if (std::holds_alternative<ResumeEvent>(event)) {
     if (paused_until_ > 0) progress_at_ = left_training_at_ = now;
+    time_.TakePhase(now, phase());
     paused_until_ = 0;
     has_pause_expired_ = false;
   } else if (const auto* checkpoint = std::get_if<CheckpointEvent>(&event)) {
     checkpoint_step_ = checkpoint->step ? checkpoint->step : step_;
     checkpoint_at_ = now;
+  } else if (const auto* gpu = std::get_if<GpuEvent>(&event)) {
+    if (gpu->field == "utilization" && phase() == RunPhase::kTrain)
+      time_.Gauge("time.gpu_utilization", wall, gpu->value);
+  } else if (const auto* memory = std::get_if<HostEvent>(&event)) {
+    if (memory->cgroup_bytes && memory->cgroup_bytes_max.value_or(0) > 0)
+      time_.Gauge("time.host_memory", wall, *memory->cgroup_bytes / *memory->cgroup_bytes_max);
   } else if (std::holds_alternative<ProcessGoneEvent>(event)) {
     // A run that is known from a store may have no beat any more.
     const bool has_room = static_cast<int64_t>(ranks_.size()) < std::clamp<int64_t>(world(), 1, kRanksReported);
@@ -303,8 +323,23 @@ void RunState::Keep(const Beat& beat, const BeatFacts& facts, double wall) {
   keep("tokens", facts.tokens);
   keep("step_seconds", facts.step_seconds);
   keep("loss_scale", facts.loss_scale);
+  KeepEvaluation(beat, facts, wall);
   if (facts.advanced == 0) return;
   for (const auto& [name, value] : beat.reported) KeepValue(rank, name, facts.step, wall, value);
+}
+
+// Beats repeat the numbers of the last step: only those that differ from them belong to the evaluation.
+void RunState::KeepEvaluation(const Beat& beat, const BeatFacts& facts, double wall) {
+  if (beat.phase.value_or(facts.rank->phase) != RunPhase::kEval) return;
+  const auto keep = [&](const std::string& name, double value) {
+    const auto trained = series_.find(name);
+    if (trained != series_.end() && !trained->second.points().empty() && trained->second.points().back().last == value)
+      return;
+    KeepValue(facts.rank->rank, "eval." + name, facts.step, wall, value);
+  };
+  if (beat.loss) keep("loss", *beat.loss);
+  for (const auto& [name, value] : beat.reported)
+    if (!IsWorkNumber(name)) keep(name, value);
 }
 
 void RunState::KeepValue(int64_t rank, std::string_view name, int64_t step, double wall, double value) {

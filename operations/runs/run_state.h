@@ -15,6 +15,7 @@
 #include "operations/runs/sample_window.h"
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
+#include "operations/runs/time_account.h"
 #include "operations/vocabulary/line.h"
 
 namespace stepwatch::operations {
@@ -53,6 +54,8 @@ class RunState {
   // Returns whether the event makes the run start again.
   bool BeginsAgain(const Event& event, std::optional<int64_t> rank) const;
   void TakeEvent(const Line& line, double now, double wall);
+  TimeAccount& time() { return time_; }
+  const TimeAccount& time() const { return time_; }
   // Points of all its numbers.
   size_t Points() const;
   void HalveSeries();
@@ -99,8 +102,9 @@ class RunState {
   void NoteLine(double now, double wall);
   void Restart(double now);
   void CountPhase(RunPhase before, RunPhase after, double now);
-  void Progress(const BeatFacts& facts);
+  void Progress(const BeatFacts& facts, double wall);
   void Keep(const Beat& beat, const BeatFacts& facts, double wall);
+  void KeepEvaluation(const Beat& beat, const BeatFacts& facts, double wall);
   void KeepValue(int64_t rank, std::string_view name, int64_t step, double wall, double value);
 
   std::string id_;
@@ -131,6 +135,7 @@ class RunState {
   std::array<int64_t, 5> times_{};
   Pace pace_;
   RunTotals totals_;
+  TimeAccount time_;
   double first_at_ = 0;  // the first line
   int64_t restarts_ = 0;
   std::map<std::string, Series, std::less<>> series_;

@@ -54,6 +54,10 @@ std::string_view KeyOf(WorkNumber number) {
   return kKeys[static_cast<size_t>(number)];
 }
 
+bool IsWorkNumber(std::string_view key) {
+  return NumberWithKey(key).has_value();
+}
+
 // Steps that reported no value had that of the next one that does.
 void RunTotals::Count(double value, int64_t step, int64_t* counted, std::optional<double>* total) {
   if (!std::isfinite(value) || value < 0 || step <= *counted) return;

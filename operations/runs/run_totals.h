@@ -38,6 +38,9 @@ inline constexpr size_t kWorkNumbers = 14;
 // The key in a beat.
 std::string_view KeyOf(WorkNumber number);
 
+// True if it is the key of one of them.
+bool IsWorkNumber(std::string_view key);
+
 // A beat with FLOPs gets this peak instead of its own; 0: it keeps its own.
 void SetPeak(double peak_flops, Beat* beat);
 
@@ -84,6 +87,11 @@ class RunTotals {
 
   // `step_seconds`: the typical ones, 0: not known; `seconds`: since the first line.
   RunNumbers Numbers(double now, double seconds, double step_seconds) const;
+  // Counted so far.
+  struct Work {
+    std::optional<double> tokens, samples, flops;
+  };
+  Work work() const { return {numbers_.tokens, numbers_.samples, numbers_.flops}; }
   // The reported numbers of a rank.
   WorkValues Of(int64_t rank) const;
 

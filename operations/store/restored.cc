@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "operations/store/row_text.h"
@@ -128,6 +129,24 @@ Status ReadSilences(Database* database, Restored* restored) {
       });
 }
 
+Status ReadCountedUntil(Database* database, Restored* restored) {
+  Result<Statement> select =
+      database->Prepare("SELECT max FROM series WHERE run = ? AND name = 'time.step' ORDER BY step_first DESC LIMIT 1");
+  if (!select.ok()) return select.status();
+  std::set<std::string> runs;
+  for (const StoredLine& line : restored->lines) runs.insert(line.run);
+  for (const std::string& run : runs) {
+    select.value().Bind(1, run);
+    const Result<bool> row = select.value().Next();
+    if (!row.ok()) return row.status();
+    if (!row.value()) continue;
+    if (const double step = select.value().Number(0); step >= 0 && step < static_cast<double>(kStoredNumberMax))
+      restored->counted_until[run] = static_cast<int64_t>(step);
+    if (const Result<bool> end = select.value().Next(); !end.ok()) return end.status();
+  }
+  return Status();
+}
+
 }  // namespace
 
 void Restored::Append(const Batch& later) {
@@ -154,7 +173,8 @@ void Restored::Append(const Batch& later) {
 
 Result<Restored> ReadRestored(Database* database) {
   Restored restored;
-  for (const auto read : {ReadIncidents, ReadLines, ReadRuns, ReadProcesses, ReadSilences, ReadDeliveries})
+  for (const auto read :
+       {ReadIncidents, ReadLines, ReadCountedUntil, ReadRuns, ReadProcesses, ReadSilences, ReadDeliveries})
     if (Status status = read(database, &restored); !status.ok()) return status;
   return restored;
 }

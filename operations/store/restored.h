@@ -35,6 +35,7 @@ struct Restored {
   std::vector<Silence> silences;
   std::vector<KnownProcess> processes;
   std::map<std::string, std::string> deliveries;  // see Batch
+  std::map<std::string, int64_t> counted_until;   // of open runs: the furthest step, see TimeAccount
   int64_t number_last = 0;                        // of lines and changes
   double t_last = 0;                              // of the last line; 0 without lines
   bool lacks_some = false;  // the previous process ended while it could not write: it may have sent more than is here
