@@ -58,6 +58,10 @@ void Monitor::Report(const ReportedNumber* numbers, size_t count, int64_t step) 
   if (!impl_->closed_) impl_->data_plane_.pulse.Report(numbers, count, step);
 }
 
+void Monitor::ReportMeasured(const ReportedNumber* numbers, size_t count, int64_t step) noexcept {
+  if (!impl_->closed_) impl_->data_plane_.pulse.ReportMeasured(numbers, count, step);
+}
+
 PhaseMark Monitor::SetPhase(Phase phase, std::chrono::milliseconds expires) noexcept {
   if (impl_->closed_) return {};
   return impl_->data_plane_.pulse.SetPhase(MarkOf(phase, expires));

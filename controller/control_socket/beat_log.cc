@@ -1,10 +1,12 @@
 #include "controller/control_socket/beat_log.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "src/base/text.h"
 #include "src/json/json.h"
@@ -35,15 +37,24 @@ double Seconds(int64_t ns) {
   return static_cast<double>(ns) * 1e-9;
 }
 
-// The rest of a step is known only if both of its other parts are. Times of several threads may contradict each other;
-// such a step has no parts.
+constexpr std::array<std::string_view, 3> kInnerParts = {"forward_seconds", "backward_seconds",
+                                                         "communication_seconds"};
+
+// The rest of a step is known only if both of its other parts are; the inner parts are parts of it. Times of several
+// threads may contradict each other; such a step has no parts.
 void PutParts(const step::PartTimes& parts, int64_t step_ns, Json* beat) {
   const bool has_data = parts.data_ns >= 0, has_optimizer = parts.optimizer_ns >= 0;
   const int64_t rest_ns = step_ns - std::max<int64_t>(0, parts.data_ns) - std::max<int64_t>(0, parts.optimizer_ns);
-  if (rest_ns < 0) return;
+  const std::array<int64_t, kInnerParts.size()> inner_ns = {parts.forward_ns, parts.backward_ns,
+                                                            parts.communication_ns};
+  int64_t outside_ns = rest_ns;
+  for (const int64_t ns : inner_ns) outside_ns -= std::max<int64_t>(0, ns);
+  if (outside_ns < 0) return;
   if (has_data) (*beat)["data_seconds"] = Seconds(parts.data_ns);
   if (has_optimizer) (*beat)["optimizer_seconds"] = Seconds(parts.optimizer_ns);
   if (has_data && has_optimizer) (*beat)["compute_seconds"] = Seconds(rest_ns);
+  for (size_t i = 0; i < kInnerParts.size(); ++i)
+    if (inner_ns[i] >= 0) (*beat)[std::string(kInnerParts[i])] = Seconds(inner_ns[i]);
 }
 
 std::string Cut(const std::string& text, size_t bytes_max) {
@@ -101,12 +112,13 @@ void BeatLog::TakeAll() {
 }
 
 void BeatLog::OnEntry(const ReportEntry& entry) {
-  const bool continues_late =
-      late_ && entry.kind == ReportEntry::Kind::kNumber && entry.step == late_->step && entry.at_ns == late_->at_ns;
+  const bool is_number = entry.kind == ReportEntry::Kind::kNumber || entry.kind == ReportEntry::Kind::kMeasured;
+  const bool continues_late = late_ && is_number && entry.step == late_->step && entry.at_ns == late_->at_ns;
   if (!continues_late) AddLateBeat();
   switch (entry.kind) {
     case ReportEntry::Kind::kStepEnd: return OnStepEnd(entry);
-    case ReportEntry::Kind::kNumber: return OnNumber(entry);
+    case ReportEntry::Kind::kNumber:
+    case ReportEntry::Kind::kMeasured: return OnNumber(entry);
     case ReportEntry::Kind::kPhase: return OnPhase(entry);
     case ReportEntry::Kind::kCheckpoint:
       (void)AddEvent(entry.at_ns, {{"kind", "checkpoint"}, {"step", entry.step}});
@@ -119,6 +131,13 @@ void BeatLog::OnEntry(const ReportEntry& entry) {
 
 void BeatLog::OnNumber(const ReportEntry& entry) {
   const std::string name = base::ValidUtf8(entry.name.data());
+  const auto inner = static_cast<size_t>(std::find(kInnerParts.begin(), kInnerParts.end(), name) - kInnerParts.begin());
+  if (inner < kInnerParts.size()) {
+    if (entry.kind == ReportEntry::Kind::kNumber)
+      own_parts_[inner] = true;
+    else if (own_parts_[inner])
+      return;
+  }
   const bool is_over = last_end_ && entry.step <= last_end_->first;
   if (!is_over && numbers_.size() == kStepsAheadMax && numbers_.count(entry.step) == 0) {
     ++dropped_;

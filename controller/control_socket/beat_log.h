@@ -4,6 +4,7 @@
 // missed.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -95,6 +96,8 @@ class BeatLog {
   int64_t phase_since_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;
   int64_t not_training_ns_ STEPWATCH_GUARDED_BY(mutex_) = 0;           // since the newest end of a step
   std::optional<int64_t> checkpoint_ns_ STEPWATCH_GUARDED_BY(mutex_);  // the same, of checkpoints
+  // The inner parts that the program has reported itself: measured ones no longer replace them.
+  std::array<bool, 3> own_parts_ STEPWATCH_GUARDED_BY(mutex_){};
   bool has_ended_ STEPWATCH_GUARDED_BY(mutex_) = false;
 };
 

@@ -144,8 +144,11 @@ class Monitor {
   // Restores a phase. If that phase has expired meanwhile, sets kTrain.
   void RestorePhase(PhaseMark phase) noexcept;
   // Begins a part of the running step and returns the previous one, to be restored; PartScope does both. Any thread, no
-  // lock, no allocation. TorchMonitor sets kOptimizer itself.
+  // lock, no allocation. TorchMonitor sets kOptimizer itself, and kForward and kBackward in collected steps.
   StepPart EnterPart(StepPart part) noexcept;
+  // As Report, for parts of a step that a front end has measured on a device. The first number that the program reports
+  // under a key ends measured ones of that key.
+  void ReportMeasured(const ReportedNumber* numbers, size_t count, int64_t step) noexcept;
   // Reports that the checkpoint of this step is complete. Any thread, no lock, no allocation.
   void ReportCheckpoint(int64_t step) noexcept;
   // Reports a signal that the process received. If its action is the default and ends the process, the run ends with

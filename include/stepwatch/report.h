@@ -26,12 +26,15 @@ struct PhaseMark {
 
 // Part of a training step, for its breakdown by time (docs/formats/beats.md). PartScope sets it for a block.
 enum class StepPart : uint8_t {
-  kRest,       // all other work of the loop: forward, backward, communication
-  kData,       // the training thread waits for the next batch
-  kOptimizer,  // the update of weights
-  kUnknown,    // time whose part is not known: its step has no breakdown
+  kRest,           // all other work of the loop
+  kData,           // the training thread waits for the next batch
+  kOptimizer,      // the update of weights
+  kUnknown,        // time whose part is not known: its step has no breakdown
+  kForward,        // this and the next two: front ends set them in collected steps only
+  kBackward,       // a pass of the autograd engine
+  kCommunication,  // the training waits for other ranks
 };
-inline constexpr int kStepPartCount = 4;
+inline constexpr int kStepPartCount = 7;
 
 // A number of a step. Known names are "loss", "grad_norm", "lr", "tokens", "samples", "loss_scale", "flops" (of this
 // rank in this step), "peak_flops" (of its device, in FLOP/s: stepwatch/peak_flops.h) and "step_seconds" (the rank's

@@ -90,7 +90,11 @@ void RunTotals::TakeBeat(const Beat& beat, const BeatFacts& facts) {
     ++numbers_.nonfinite_steps;
     step_nonfinite_ = facts.step;
   }
-  if (facts.late) return;
+  if (facts.late) {  // times of a device are known only later
+    for (const auto& [key, value] : beat.reported)
+      if (const auto number = NumberWithKey(key); number && IsPart(*number)) Report(*number, value, facts, &work);
+    return;
+  }
   if (beat.tokens) Count(*beat.tokens, facts.step, work.counted.data(), &numbers_.tokens);
   if (beat.samples) Count(*beat.samples, facts.step, &work.counted[1], &numbers_.samples);
   for (const auto& [key, value] : beat.reported)

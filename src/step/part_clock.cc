@@ -1,13 +1,18 @@
 #include "src/step/part_clock.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace stepwatch::step {
 namespace {
 
-constexpr unsigned kPartBits = 2;
+constexpr unsigned kPartBits = 3;
 constexpr unsigned kTimeShift = kPartBits + 1;
 static_assert(kStepPartCount <= (1 << kPartBits));
+
+constexpr bool IsInner(StepPart part) {
+  return part == StepPart::kForward || part == StepPart::kBackward || part == StepPart::kCommunication;
+}
 
 }  // namespace
 
@@ -33,8 +38,7 @@ PartClock::State PartClock::Switch(int64_t now_ns, const Change& change) noexcep
   if (!before.is_training) return before;
   const auto part = static_cast<size_t>(before.part);
   ns_[part].fetch_add(after.since_ns - before.since_ns, std::memory_order_relaxed);
-  seen_[part].store(true, std::memory_order_relaxed);
-  has_times_.store(true, std::memory_order_release);
+  seen_.fetch_or(uint32_t{1} << part, std::memory_order_release);
   return before;
 }
 
@@ -56,7 +60,7 @@ void PartClock::SetTraining(bool is_training, int64_t now_ns) noexcept {
 
 PartTimes PartClock::EndStep(int64_t now_ns) noexcept {
   // The time of the rest is not kept, so a step without other parts costs two loads.
-  if (!has_times_.load(std::memory_order_acquire) &&
+  if (seen_.load(std::memory_order_acquire) == 0 &&
       Unpack(state_.load(std::memory_order_acquire)).part == StepPart::kRest)
     return {};
   const State last = Switch(now_ns, [](State state) {
@@ -64,15 +68,19 @@ PartTimes PartClock::EndStep(int64_t now_ns) noexcept {
     return state;
   });
   // First, so that a time that is added meanwhile has its mark.
-  has_times_.store(false, std::memory_order_seq_cst);
+  const uint32_t seen = seen_.exchange(0, std::memory_order_seq_cst);
   std::array<int64_t, kParts> ns{};
-  for (size_t i = 0; i < kParts; ++i) {
-    ns[i] = ns_[i].exchange(0, std::memory_order_relaxed);
-    if (!seen_[i].exchange(false, std::memory_order_relaxed)) ns[i] = PartTimes::kAbsent;
-  }
+  for (size_t i = 0; i < kParts; ++i)
+    ns[i] = (seen >> i & 1) != 0 ? ns_[i].exchange(0, std::memory_order_relaxed) : PartTimes::kAbsent;
+  const bool was_cut = std::exchange(is_cut_, IsInner(last.part));
   const auto of = [&ns](StepPart part) { return ns[static_cast<size_t>(part)]; };
   if (last.part == StepPart::kOptimizer || of(StepPart::kUnknown) != PartTimes::kAbsent) return {};
-  return {of(StepPart::kData), of(StepPart::kOptimizer)};
+  PartTimes times{of(StepPart::kData), of(StepPart::kOptimizer)};
+  if (was_cut || is_cut_) return times;
+  times.forward_ns = of(StepPart::kForward);
+  times.backward_ns = of(StepPart::kBackward);
+  times.communication_ns = of(StepPart::kCommunication);
+  return times;
 }
 
 }  // namespace stepwatch::step

@@ -20,6 +20,10 @@ struct PartTimes {
 
   int64_t data_ns = kAbsent;
   int64_t optimizer_ns = kAbsent;
+  // The inner parts, of what remains without the two above.
+  int64_t forward_ns = kAbsent;
+  int64_t backward_ns = kAbsent;
+  int64_t communication_ns = kAbsent;
 };
 
 class PartClock {
@@ -31,8 +35,9 @@ class PartClock {
   // Time outside training (evaluations, checkpoints, pauses) belongs to no part.
   void SetTraining(bool is_training, int64_t now_ns) noexcept;
   // Returns the times of the step that ends. A part in which no training time began or ended is absent, and so are all
-  // parts of a step with unknown time. A part that is still in force continues in the next step, except that an update
-  // cannot last beyond its step: its end was missed, so all parts of the step are absent.
+  // parts of a step with unknown time. Data in force continues in the next step. An update cannot last beyond its step:
+  // its end was missed, so all parts of the step are absent. An inner part in force was missed as well, or the step
+  // ends in the middle of it: the inner parts of this step and of the next one are absent.
   PartTimes EndStep(int64_t now_ns) noexcept;
 
  private:
@@ -43,7 +48,7 @@ class PartClock {
     bool is_training = true;
     int64_t since_ns = 0;
   };
-  // The part in 2 bits, training in 1, the time in the others.
+  // The part in 3 bits, training in 1, the time in the others.
   static uint64_t Pack(State state) noexcept;
   static State Unpack(uint64_t word) noexcept;
 
@@ -52,9 +57,9 @@ class PartClock {
   State Switch(int64_t now_ns, const Change& change) noexcept;
 
   std::atomic<uint64_t> state_;
-  std::atomic<bool> has_times_{false};  // a time was added since the last end of a step
+  std::atomic<uint32_t> seen_{0};  // a bit for each part to which a time was added since the last end of a step
   std::array<std::atomic<int64_t>, kParts> ns_{};
-  std::array<std::atomic<bool>, kParts> seen_{};
+  bool is_cut_ = false;  // the last end of a step was in the middle of an inner part
 };
 
 }  // namespace stepwatch::step

@@ -160,10 +160,10 @@ StepPart PulseWriter::EnterPart(StepPart part, Clock::time_point at) noexcept {
   return parts_.Enter(part, NanosOf(at));
 }
 
-void PulseWriter::Report(const ReportedNumber* numbers, size_t count, int64_t step) noexcept {
+void PulseWriter::Report(ReportEntry::Kind kind, const ReportedNumber* numbers, size_t count, int64_t step) noexcept {
   if (!guard_.InOwner() || queue_ == nullptr) return;
   ReportEntry entry;
-  entry.kind = ReportEntry::Kind::kNumber;
+  entry.kind = kind;
   entry.phase = phase().phase;
   entry.step = step < 0 ? step_.load(std::memory_order_relaxed) + 1 : step;
   entry.at_ns = Now();

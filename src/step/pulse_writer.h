@@ -27,14 +27,14 @@ namespace stepwatch::step {
 
 // One report.
 struct ReportEntry {
-  enum class Kind : uint8_t { kStepEnd, kNumber, kPhase, kCheckpoint, kSignal };
+  enum class Kind : uint8_t { kStepEnd, kNumber, kMeasured, kPhase, kCheckpoint, kSignal };
 
   Kind kind = Kind::kStepEnd;
   Phase phase = Phase::kInit;  // current phase; kPhase: the new phase
-  int64_t step = -1;  // kStepEnd: the ended step. kNumber, kCheckpoint: its step. Otherwise: last finished step
+  int64_t step = -1;  // kStepEnd: the ended step. Numbers, kCheckpoint: its step. Otherwise: last finished step
   int64_t at_ns = 0;  // of CLOCK_MONOTONIC
-  double value = 0;   // kNumber. kSignal: its number. kPhase: seconds until it expires, 0: never
-  std::array<char, kReportedNameBytesMax + 1> name{};  // kNumber
+  double value = 0;   // of a number. kSignal: its number. kPhase: seconds until it expires, 0: never
+  std::array<char, kReportedNameBytesMax + 1> name{};  // of a number
   PartTimes parts;                                     // kStepEnd
 };
 
@@ -73,7 +73,13 @@ class PulseWriter {
   // Begins a part of the running step; returns the previous one.
   StepPart EnterPart(StepPart part, Clock::time_point at = Clock::now()) noexcept;
   PhaseMark phase() const noexcept { return vocabulary::UnpackPhase(phase_.load(std::memory_order_relaxed)); }
-  void Report(const ReportedNumber* numbers, size_t count, int64_t step) noexcept;
+  void Report(const ReportedNumber* numbers, size_t count, int64_t step) noexcept {
+    Report(ReportEntry::Kind::kNumber, numbers, count, step);
+  }
+  // Numbers that are not the program's own.
+  void ReportMeasured(const ReportedNumber* numbers, size_t count, int64_t step) noexcept {
+    Report(ReportEntry::Kind::kMeasured, numbers, count, step);
+  }
   void ReportCheckpoint(int64_t step) noexcept;
   // Async-signal-safe. A signal whose default action ends the process is recorded as the end of the run.
   void ReportSignal(int number) noexcept;
@@ -106,6 +112,7 @@ class PulseWriter {
   vocabulary::PulsePage* page() noexcept {
     return static_cast<vocabulary::PulsePage*>(guard_.pointer().load(std::memory_order_relaxed));
   }
+  void Report(ReportEntry::Kind kind, const ReportedNumber* numbers, size_t count, int64_t step) noexcept;
   void Push(const ReportEntry& entry) noexcept;
   void CountDropped() noexcept;
 

@@ -1,5 +1,6 @@
 #include "controller/control_socket/beat_log.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -88,6 +89,38 @@ TEST_CASE("a step whose data and update are known is divided into its parts") {
   CHECK(beats[3]["optimizer_seconds"] == 0.5);
   CHECK_FALSE(beats[3].contains("data_seconds"));
   CHECK_FALSE(beats[3].contains("compute_seconds"));
+}
+
+TEST_CASE("forward, backward and communication are parts of the rest") {
+  Reports reports;
+  reports.EndStep(0);
+  reports.Enter(StepPart::kForward, 0.5);
+  reports.Enter(StepPart::kCommunication, 0.25);
+  reports.Enter(StepPart::kBackward, 0.125);
+  reports.Enter(StepPart::kRest, 1);
+  reports.EndStep(1, 0.5);
+  const Json beat = reports.Only("beat").back();
+  CHECK(beat["step_seconds"] == 2.375);
+  CHECK(beat["forward_seconds"] == 0.25);
+  CHECK(beat["communication_seconds"] == 0.125);
+  CHECK(beat["backward_seconds"] == 1.0);
+}
+
+TEST_CASE("a part that a device has measured comes after the end of its step, unless the program reports it") {
+  Reports reports;
+  const auto measured = [&](int64_t step) {
+    const std::array<ReportedNumber, 2> numbers{{{"forward_seconds", 0.5}, {"backward_seconds", 0.75}}};
+    reports.writer.ReportMeasured(numbers.data(), numbers.size(), step);
+  };
+  reports.EndStep(0);
+  reports.EndStep(1, 1);
+  measured(0);
+  CHECK(reports.Only("beat").back() ==
+        Json({{"step", 0}, {"phase", "train"}, {"forward_seconds", 0.5}, {"backward_seconds", 0.75}}));
+  reports.Report("forward_seconds", 0.25);
+  reports.EndStep(2, 1);
+  measured(1);
+  CHECK(reports.Only("beat").back() == Json({{"step", 1}, {"phase", "train"}, {"backward_seconds", 0.75}}));
 }
 
 TEST_CASE("the parts of a step whose duration is unknown are absent") {

@@ -82,6 +82,45 @@ TEST_CASE("waiting for data beyond the end of a step counts in both steps") {
   CHECK(clock.EndStep(100).data_ns == 5);
 }
 
+TEST_CASE("inner parts are sums like the others, and time in an update or a wait inside them is not theirs") {
+  PartClock clock(0);
+  for (const int64_t begin : {0, 100}) {  // two micro-batches
+    const StepPart outer = clock.Enter(StepPart::kForward, begin + 10);
+    const StepPart forward = clock.Enter(StepPart::kCommunication, begin + 20);
+    (void)clock.Enter(forward, begin + 25);
+    (void)clock.Enter(outer, begin + 50);
+    (void)clock.Enter(StepPart::kBackward, begin + 60);
+    const StepPart pass = clock.Enter(StepPart::kOptimizer, begin + 80);  // an update in the pass
+    (void)clock.Enter(pass, begin + 83);
+    (void)clock.Enter(StepPart::kRest, begin + 90);
+  }
+  const PartTimes times = clock.EndStep(200);
+  CHECK(times.forward_ns == 70);
+  CHECK(times.communication_ns == 10);
+  CHECK(times.backward_ns == 54);
+  CHECK(times.optimizer_ns == 6);
+  CHECK(times.data_ns == PartTimes::kAbsent);
+}
+
+TEST_CASE("a step that ends in the middle of an inner part has none, nor has the next one") {
+  const StepPart part = GENERATE(StepPart::kForward, StepPart::kBackward, StepPart::kCommunication);
+  PartClock clock(0);
+  (void)clock.Enter(StepPart::kData, 10);
+  (void)clock.Enter(part, 20);
+  PartTimes times = clock.EndStep(30);
+  CHECK(times.data_ns == 10);
+  CHECK(times.forward_ns == PartTimes::kAbsent);
+  CHECK(times.backward_ns == PartTimes::kAbsent);
+  CHECK(times.communication_ns == PartTimes::kAbsent);
+  int64_t now = 30;
+  for (const bool is_known : {false, true}) {
+    (void)clock.Enter(StepPart::kForward, now += 10);
+    (void)clock.Enter(StepPart::kRest, now += 5);
+    times = clock.EndStep(now += 5);
+    CHECK((times.forward_ns == 5) == is_known);
+  }
+}
+
 TEST_CASE("parts of any history are never negative, and never sum to more than the training time of their step") {
   std::mt19937_64 random(test::RandomSeed());
   for (int round = 0; round < 200; ++round) {

@@ -307,6 +307,14 @@ void BindSession(nb::module_& m) {
             s.monitor().Report(reported.data(), reported.size(), step);
           },
           "numbers"_a, "step"_a = kStepInProgress)
+      .def(
+          "report_measured",
+          [](const Session& s, const std::vector<std::pair<std::string, double>>& numbers, int64_t step) {
+            std::vector<ReportedNumber> reported;
+            for (const auto& [name, value] : numbers) reported.push_back({name, value});
+            s.monitor().ReportMeasured(reported.data(), reported.size(), step);
+          },
+          "numbers"_a, "step"_a, "As `report`, for parts of a step; a number of the program replaces them.")
       // (phase, expiry) before, for restore_phase.
       .def(
           "set_phase",

@@ -22,6 +22,7 @@ from stepwatch.optimizers.followed_step import Reading
 from stepwatch.optimizers.optimizer_reading import OptimizerReading
 from stepwatch.optimizers.step_clock import StepClock, StepEvents
 from stepwatch.reporting.allocator_numbers import AllocatorNumbers, cuda_device_of
+from stepwatch.reporting.inner_parts import InnerParts
 from stepwatch.reporting.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ class Attachment:
         self._flat_parts = FlatParts()
         self._adapters: list[OptimizerAdapter] = []
         self._hooks = HookSet(session, self._guarded)
-        self._capture = AuxiliaryCapture(session, self._guarded, rank)
+        self._parts = InnerParts(session, self._guarded, ranks)
+        self._late_parts = self._parts.device.under_way
+        self._capture = AuxiliaryCapture(session, self._guarded, rank, self._parts)
         self._clock = StepClock(
             StepEvents(
                 before_update=lambda *step: self._guarded("reading before the update", self._before_update, *step),
@@ -222,8 +225,12 @@ class Attachment:
     def _hang_hooks(self) -> None:
         if self._swapped:
             self._guarded("installing hooks", self._capture.swap, self._index)
+            self._guarded(
+                "preparing the parts of steps", self._parts.set_model, self._index.roots(), self._index.parameters
+            )
             self._swapped = False
         self._hooks.begin_step()
+        self._parts.begin_step()
 
     def _guarded(self, where: str, work: Callable[..., Any], *args: Any) -> None:
         """Run `work` and keep its exceptions from the training loop; they are logged once, and rows are missing."""
@@ -242,6 +249,7 @@ class Attachment:
     # --- around the optimizer's step ---
 
     def _before_update(self, number: int, reading: Reading) -> None:
+        self._parts.note_update()
         self._changes.look_at_frozen()
         self._readings[number].before_update(reading, self._gone() if self._changes.any_module() else set())
         if reading is Reading.IN_DOUBT:
@@ -276,7 +284,10 @@ class Attachment:
         self._guarded("looking for missing rows", self._missing.end_step, has_updated, has_stepped)
         if self._allocator.device is not None:
             self._allocator.look()
+        self._parts.end_step()
         self.session.end_step()
+        if self._late_parts:
+            self._guarded("reading the times of a device", self._parts.harvest)
         if self._late_reports:
             self._reporter.harvest()
         self._begin_step()
@@ -285,6 +296,8 @@ class Attachment:
         # A step without hooks and without collection must cost almost nothing: only a few calls.
         if self._late_reports:
             self._reporter.harvest()
+        if self._late_parts:
+            self._guarded("reading the times of a device", self._parts.harvest)
         if self._allocator.device is not None:
             self._allocator.look()
         self._quiet_steps += 1
@@ -364,6 +377,8 @@ class Attachment:
         """Remove all hooks in reverse order. Safe to call twice."""
         self._guarded("looking for steps", self._warn_unseen_steps)
         self._capture.remove()
+        self._guarded("reading the times of a device", self._parts.harvest)
+        self._guarded("taking off hooks", self._parts.set_model, [], [])
         self._hooks.set_model(ModelIndex())
         self._scripting.remove()
         self._added_groups.remove()

@@ -13,6 +13,7 @@ from stepwatch.distributed.communication import CommunicationTap
 from stepwatch.features.feature_hooks import FeatureHooks
 from stepwatch.hooks.stack_info import StackBook
 from stepwatch.optimizers.update_ratios import UpdateRatios
+from stepwatch.reporting.inner_parts import InnerParts, waiting_of
 
 if TYPE_CHECKING:
     import torch
@@ -39,12 +40,21 @@ class AuxiliaryCapture:
         Runs a function and keeps its exceptions from the training loop: guard(what, function).
     rank : int
         The rank of this process: only rank 0 prints the stacks of operators.
+    parts : InnerParts
+        Measures the time of operators.
     """
 
-    def __init__(self, session: _core.Session, guard: Callable[[str, Callable[[], None]], None], rank: int) -> None:
+    def __init__(
+        self,
+        session: _core.Session,
+        guard: Callable[[str, Callable[[], None]], None],
+        rank: int,
+        parts: InnerParts,
+    ) -> None:
         self._session = session
         self._guard = guard
         self._rank = rank
+        self._parts = parts
         self._requests: dict[str, Any] = {}
         self._features = FeatureHooks(session, guard)
         self._updates = UpdateRatios(session)
@@ -96,6 +106,7 @@ class AuxiliaryCapture:
             before=self._session.watches_before_operators,
             codelines=self._requests["communication_codeline"],
             log_only=self._requests["communication_log_only"],
+            waiting=waiting_of(self._parts),
         )
         self._communication.install()
         self._gone = weakref.finalize(self, self._communication.remove)

@@ -149,8 +149,9 @@ TEST_CASE("measurements of a rank and its device may differ between ranks, and t
   script = Script();
   script.change = [](int64_t step, int64_t rank, Beat* beat) {
     beat->reported.clear();
-    for (const char* name : {"cuda_allocated_bytes", "cuda_reserved_bytes", "cuda_alloc_retries", "cuda_ooms", "flops",
-                             "data_seconds", "compute_seconds", "optimizer_seconds"})
+    for (const char* name :
+         {"cuda_allocated_bytes", "cuda_reserved_bytes", "cuda_alloc_retries", "cuda_ooms", "flops", "data_seconds",
+          "compute_seconds", "optimizer_seconds", "forward_seconds", "backward_seconds", "communication_seconds"})
       beat->reported.emplace_back(name, 1);
     beat->reported.emplace_back("weights_checksum", rank == 2 && step > 100 ? 987654321.0 : 123456789.0);
   };

@@ -2,6 +2,7 @@
 
 #include "operations/runs/run_totals.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -43,6 +44,18 @@ TEST_CASE("tokens, samples and FLOPs are added over all ranks, once a step") {
   CHECK(numbers.tokens == 20 * 4 * 100);
   CHECK(numbers.samples == 20 * 4 * 2);
   CHECK(numbers.flops == 20 * 4 * 1e12);
+}
+
+TEST_CASE("parts of a step that a device measures come after the step's end, and count") {
+  Script script = WithWork();
+  script.Train(20);
+  Beat late = StepBeat(18);
+  late.reported = {{"forward_seconds", 0.25}, {"flops", 1e12}};
+  script.lines.push_back(BeatLine(script.t + 0.1, 0, late));
+  const RunNumbers numbers = After(script).numbers;
+  CHECK(numbers.flops == 20 * 4 * 1e12);
+  CHECK(std::count(numbers.parts.begin(), numbers.parts.end(),
+                   std::pair<WorkNumber, double>(WorkNumber::kForwardSeconds, 0.25)) == 1);
 }
 
 TEST_CASE("steps between two beats count as much as the reported one") {

@@ -70,10 +70,10 @@ class CommunicationTap:
 
     Parameters
     ----------
-    observe : callable
-        Called with the operator (its index in `operators`), whether the operator has run, the position of the tensor in
-        the call, and the tensor. Positions count the tensors among positional, then keyword arguments, those in lists
-        and in P2POps one by one.
+    observe : callable or None
+        None: no tensor is observed, only `waiting` is called. Called with the operator (its index in `operators`),
+        whether the operator has run, the position of the tensor in the call, and the tensor. Positions count the
+        tensors among positional, then keyword arguments, those in lists and in P2POps one by one.
     caught : callable
         Called after an error, as (what, why).
     collecting : callable
@@ -84,17 +84,23 @@ class CommunicationTap:
         Observe only calls from lines that match one of these regular expressions, as in `CallSites`.
     log_only : bool
         Observe no tensor; keep the stacks of the calls.
+    waiting : tuple of callable
+        Called before and after each operator, and each wait for one, the second with the result of the first. They must
+        not raise.
     """
+
+    installed = 0  # in this process
 
     def __init__(
         self,
-        observe: Callable[[int, bool, int, torch.Tensor], None],
+        observe: Callable[[int, bool, int, torch.Tensor], None] | None,
         caught: Callable[[str, str], None],
         *,
         collecting: Callable[[], bool],
         before: bool = False,
         codelines: Sequence[str] = (),
         log_only: bool = False,
+        waiting: tuple[Callable[[], Any], Callable[[Any], None]] = (lambda: None, lambda _: None),
     ) -> None:
         self.operators = watchable_operators()
         self._observe = observe
@@ -105,7 +111,8 @@ class CommunicationTap:
         self._patches = Patches()
         self._active = False
         self._thread = _Thread()
-        self._pending = PendingWorks(self._observe_late)
+        self._begin_wait, self._end_wait = waiting
+        self._pending = PendingWorks(self._observe_late, waiting)
 
     def install(self) -> None:
         """Install the wrappers, all or none. Safe to call twice."""
@@ -124,6 +131,8 @@ class CommunicationTap:
 
         _let_torch_keep_its_own(torch)
         self._torch, self._c10d = torch, distributed_c10d
+        if not self._active:
+            CommunicationTap.installed += 1
         self._no_work = getattr(distributed_c10d, "_IllegalWork", ())  # returned by coalesced calls
         self._active = True
         self._replace("_coalescing_manager", self._wrap_manager, (torch.distributed, distributed_c10d))
@@ -151,6 +160,8 @@ class CommunicationTap:
 
     def remove(self) -> None:
         """Remove the wrappers; references to them that remain elsewhere become inactive. Safe to call twice."""
+        if self._active:
+            CommunicationTap.installed -= 1
         self._active = False
         self._pending.clear()
         self._patches.remove()
@@ -178,15 +189,28 @@ class CommunicationTap:
         thread = self._thread
         if thread.inside:
             return original(*args, **kwargs)
-        tensors = self._safely(self._before_call, index, (*args, *kwargs.values()))
+        is_observed = self._observe is not None
+        tensors = self._safely(self._before_call, index, (*args, *kwargs.values())) if is_observed else None
         thread.inside = True
+        entered = self._begin_wait()
         try:
             result = original(*args, **kwargs)
         finally:
+            self._end_wait(entered)
             thread.inside = False
         if tensors:
             self._safely(self._after_call, index, tensors, result)
+        elif result is not None:
+            self._safely(self._follow_waits, result)
         return result
+
+    def _follow_waits(self, result: Any) -> None:
+        for work in self._works_of(result):
+            self._pending.watch(type(work))
+
+    def _works_of(self, result: Any) -> list[Any]:
+        results = result if isinstance(result, list) else [result]
+        return [work for work in results if isinstance(work, self._c10d.Work) and not isinstance(work, self._no_work)]
 
     def _wrap_manager(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @contextlib.contextmanager
@@ -236,8 +260,7 @@ class CommunicationTap:
 
     def _after_call(self, index: int, tensors: list[torch.Tensor], result: Any) -> None:
         observations = [(index, position, tensor) for position, tensor in enumerate(tensors)]
-        results = result if isinstance(result, list) else [result]
-        works = [work for work in results if isinstance(work, self._c10d.Work) and not isinstance(work, self._no_work)]
+        works = self._works_of(result)
         if works or not self._c10d._world.pg_coalesce_state:
             self._observe_after(observations, works)
         elif self._thread.coalesced is not None:

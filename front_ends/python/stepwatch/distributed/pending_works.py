@@ -20,10 +20,17 @@ class PendingWorks:
     ----------
     due : callable
         Called with observations on the thread that waited. It must not raise.
+    waiting : tuple of callable
+        As for `CommunicationTap`.
     """
 
-    def __init__(self, due: Callable[[list[Any]], None]) -> None:
+    def __init__(
+        self,
+        due: Callable[[list[Any]], None],
+        waiting: tuple[Callable[[], Any], Callable[[Any], None]] = (lambda: None, lambda _: None),
+    ) -> None:
         self._due = due
+        self._begin, self._end = waiting
         self._patches = Patches()
         self._groups: weakref.WeakKeyDictionary[Any, _Group] = weakref.WeakKeyDictionary()
 
@@ -43,7 +50,7 @@ class PendingWorks:
         else:
             groups = [_Group(observations, len(works))] * len(works)
         for work, group in zip(works, groups):
-            self._watch(type(work))
+            self.watch(type(work))
             self._groups[work] = group
 
     def clear(self) -> None:
@@ -51,7 +58,8 @@ class PendingWorks:
         self._patches.remove()
         self._groups.clear()
 
-    def _watch(self, kind: type) -> None:
+    def watch(self, kind: type) -> None:
+        """Replace `wait` of a class of works. Safe to call twice."""
         owner = next(owner for owner in kind.__mro__ if "wait" in vars(owner))
         if not self._patches.has(owner, "wait"):
             self._patches.put(owner, "wait", self._wrap(vars(owner)["wait"]))
@@ -59,7 +67,11 @@ class PendingWorks:
     def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(work, *args, **kwargs)
+            entered = self._begin()
+            try:
+                result = original(work, *args, **kwargs)
+            finally:
+                self._end(entered)
             if self._groups:
                 self._waited(work)
             return result

@@ -44,6 +44,10 @@ class ModelIndex:
     sharded: dict[int, type[Reduction]] = field(default_factory=dict)
     holdings: dict[int, Holding] = field(default_factory=dict)
 
+    def roots(self) -> list[torch.nn.Module]:
+        """Return the root module of each chunk."""
+        return [module for module, (_, name, *_) in zip(self.modules, self.module_rows) if not name]
+
 
 def index_model(
     chunks: Sequence[torch.nn.Module],

@@ -15,6 +15,7 @@ from stepwatch.optimizers.followed_step import FollowedStep, Reading, StepCalls
 from stepwatch.optimizers.grad_scaler import ScalerSteps
 from stepwatch.optimizers.hooked_step import HookedStep, StepsInside, takes_step_hooks
 from stepwatch.optimizers.replaced_step import ReplacedStep
+from stepwatch.reporting.step_parts import REST
 
 BY_HAND = "end_step"  # stands for an optimizer
 
@@ -196,7 +197,12 @@ class StepClock:
     def _after_backward(self, end: Callable[[], None]) -> None:
         # Optimizers that step in the backward pass: later parts of the pass belong to the same step.
         if len(self._followed) > 1 and _is_in_backward():
-            _queue_callback(end)
+
+            def end_after_pass() -> None:
+                self._events.enter_part(REST)  # the pass is over, though its call has not returned
+                end()
+
+            _queue_callback(end_after_pass)
         else:
             end()
 
