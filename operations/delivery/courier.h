@@ -81,6 +81,8 @@ class Courier final : public Deliveries {
   void SendWatchdogNotice(NoticeState state);
   void OpenLinks();
   base::IoThread& ThreadFor(const std::string& name);
+  // Host and owner, as far as its run reports them.
+  void AddRunTo(Notice* notice) const;
   Notice NoticeNow(const StoredIncident& incident) const;
   boost::asio::io_context& loop_;
   const CourierOptions options_;
