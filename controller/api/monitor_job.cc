@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -47,7 +48,8 @@ std::optional<double> StepTime::Seconds(Time now) const {
 
 MonitorJob::MonitorJob(Monitor::Impl* impl)
     : impl_(*impl),
-      beats_({impl_.options_.run_id, base::ThisProcess().host, impl_.options_.rank, impl_.options_.world_size},
+      beats_({impl_.options_.run_id, base::ThisProcess().host, impl_.options_.rank, impl_.options_.world_size,
+              control_socket::FindJobOwner(::getenv, impl_.files_)},
              &impl_.data_plane_.pulse) {
   if (impl_.files_.CurrentDirectory(&directory_) != 0) directory_.clear();
   view_.status.run_id = impl_.options_.run_id;

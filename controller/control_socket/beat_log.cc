@@ -82,7 +82,10 @@ bool Put(const std::string& name, double value, std::vector<std::pair<std::strin
 BeatLog::BeatLog(Who who, step::PulseWriter* pulse)
     : pulse_(pulse), who_(std::move(who)), wall_offset_ns_(WallOffsetNs()) {
   const base::MutexLock lock(&mutex_);
-  (void)AddEvent(MonotonicNs(), {{"kind", "start"}, {"world", who_.world}, {"host", who_.host}});
+  Json start = {{"kind", "start"}, {"world", who_.world}, {"host", who_.host}};
+  if (!who_.job.owner.empty()) start["owner"] = who_.job.owner;
+  if (!who_.job.partition.empty()) start["partition"] = who_.job.partition;
+  (void)AddEvent(MonotonicNs(), start);
 }
 
 void BeatLog::SetRunId(const std::string& run_id) noexcept try {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "controller/control_socket/job.h"
+#include "controller/control_socket/job_owner.h"
 #include "src/base/mutex.h"
 #include "src/json/json.h"
 #include "src/step/pulse_writer.h"
@@ -34,6 +35,7 @@ class BeatLog {
     std::string host;
     int rank = 0;
     int world = 1;
+    JobOwner job = {};
   };
 
   // `pulse` must outlive the log. The first line is the event `start`.

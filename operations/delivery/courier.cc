@@ -133,14 +133,20 @@ void Courier::StoreRows() {
   if (!rows.empty()) options_.store(std::move(rows));
 }
 
+void Courier::AddRunTo(Notice* notice) const {
+  const std::optional<RunSnapshot> run = service_.Run(notice->run);
+  if (!run) return;
+  if (notice->host.empty() && run->hosts.size() == 1)
+    notice->host = base::Printable(run->hosts.front(), Notice::kNameBytesMax);
+  notice->owner = base::Printable(run->owner, Notice::kNameBytesMax);
+}
+
 Notice Courier::NoticeNow(const StoredIncident& incident) const {
   StoredChange change{incident.number, std::string(NameOf(incident.incident.state)), incident.incident,
                       incident.acknowledgement};
   if (incident.acknowledgement && incident.incident.state != IncidentState::kResolved) change.what = "acknowledged";
   Notice notice = NoticeOf(change, {settings_.link, {}});
-  const std::optional<RunSnapshot> run = service_.Run(notice.run);
-  if (notice.host.empty() && run && run->hosts.size() == 1)
-    notice.host = base::Printable(run->hosts.front(), Notice::kNameBytesMax);
+  AddRunTo(&notice);
   return notice;
 }
 
@@ -148,9 +154,7 @@ void Courier::Take(const StoredChange& change) {
   if (settings_.receivers.empty() || change.what == "updated") return;
   if (service_.incidents().SilenceOf(change.incident, service_.t()) != nullptr) return;
   Notice notice = NoticeOf(change, {settings_.link, {}});
-  const std::optional<RunSnapshot> run = service_.Run(notice.run);
-  if (notice.host.empty() && run && run->hosts.size() == 1)
-    notice.host = base::Printable(run->hosts.front(), Notice::kNameBytesMax);
+  AddRunTo(&notice);
   deliverer_.Take(notice, options_.now());
   StoreRows();
 }

@@ -90,6 +90,8 @@ class Courier final : public Deliveries {
   void Ping(const ReceiverSettings& target, Watchdog::Then then);
   void OpenLinks();
   base::IoThread& ThreadFor(const std::string& name);
+  // Host and owner, as far as its run reports them.
+  void AddRunTo(Notice* notice) const;
   Notice NoticeNow(const StoredIncident& incident) const;
   void TakeSome(const std::shared_ptr<Webhook>& webhook);
 

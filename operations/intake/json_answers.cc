@@ -13,6 +13,8 @@ Json RunJson(const RunSnapshot& run) {
                {"end_reason", run.ended ? Json(NameOf(run.end_reason)) : Json()},
                {"world", json::OrNull(run.world)},
                {"hosts", run.hosts},
+               {"owner", json::OrNull(run.owner)},
+               {"partition", json::OrNull(run.partition)},
                {"step", json::OrNull(run.step)},
                {"checkpoint_step", json::OrNull(run.checkpoint_step)},
                {"started_t", run.started_t},

@@ -129,7 +129,8 @@ http::MetricFamily Infos(const RunPage& page) {
   for (const RunSnapshot& run : page.runs)
     family.Add(1, {{"run", run.id},
                    {"host", run.hosts.empty() ? "" : run.hosts.front()},
-                   {"owner", page.owner_of ? page.owner_of(run.id) : ""}});
+                   {"owner", run.owner},
+                   {"partition", run.partition}});
   return family;
 }
 

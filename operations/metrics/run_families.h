@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +32,6 @@ struct RunPage {
   std::vector<RunSnapshot> runs;  // with their ranks: see Observer::RunsOfLate
   double now = 0;                 // in the observer's clock
   std::vector<OpenIncident> incidents;
-  // Empty: the owner is not known.
-  std::function<std::string(const std::string& run)> owner_of = {};
 };
 
 std::vector<http::MetricFamily> RunFamilies(RunPage page, const RunPageLimits& limits = {});

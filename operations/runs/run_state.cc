@@ -255,17 +255,20 @@ void RunState::TakeEvent(const Line& line, double now, double wall) {
   NoteLine(now, wall);
   const Event& event = std::get<Event>(line.what);
   if (BeginsAgain(event, line.rank)) Restart(now);
-  const auto begin = [&](const std::optional<int64_t>& world, const std::string& host) {
-    if (world) world_ = *world;
+  const auto begin = [&](const auto& started) {
+    const std::string& host = started.host;
+    if (started.world) world_ = *started.world;
     if (!host.empty() && hosts_.size() < kHostsMax && std::find(hosts_.begin(), hosts_.end(), host) == hosts_.end())
       hosts_.push_back(host);
+    if (!started.owner.empty()) owner_ = started.owner;
+    if (!started.partition.empty()) partition_ = started.partition;
   };
   const auto found = line.rank ? ranks_.find(*line.rank) : ranks_.end();
   RankState* rank = found == ranks_.end() ? nullptr : &found->second;
   if (const auto* start = std::get_if<StartEvent>(&event)) {
-    begin(start->world, start->host);
+    begin(*start);
   } else if (const auto* restart = std::get_if<RestartEvent>(&event)) {
-    begin(restart->world, restart->host);
+    begin(*restart);
   } else if (const auto* end = std::get_if<EndEvent>(&event)) {
     if (!ended_) ended_at_ = now;
     ended_ = true;
@@ -360,6 +363,8 @@ RunSnapshot RunState::Snapshot(double now, double wall_minus_virtual, bool with_
   shown.id = id_;
   if (world_) shown.world = *world_;
   shown.hosts = hosts_;
+  shown.owner = owner_;
+  shown.partition = partition_;
   // The run itself continues: one of its processes may come back.
   const bool is_lost = !ended_ && AreAllGone();
   shown.ended = ended_ || is_lost;

@@ -111,6 +111,7 @@ class RunState {
   std::map<int64_t, RankState> ranks_;
   std::optional<int64_t> world_;
   std::vector<std::string> hosts_;
+  std::string owner_, partition_;  // by the scheduler; empty: not known
   bool ended_ = false;
   EndReason end_reason_ = EndReason::kOk;
   double ended_at_ = 0;

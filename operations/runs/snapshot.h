@@ -30,6 +30,7 @@ struct RunSnapshot {
   std::string id;
   std::optional<int64_t> world;
   std::vector<std::string> hosts;
+  std::string owner, partition;  // by the scheduler; empty: not known
   bool ended = false;
   EndReason end_reason = EndReason::kOk;
   double ended_t = 0;

@@ -113,6 +113,8 @@ Result<Event> ReadBegin(Members members) {
   Begin event;
   members.Whole("world", &event.world);
   members.Text("host", kNameBytesMax, &event.host);
+  members.Text("owner", kNameBytesMax, &event.owner);
+  members.Text("partition", kNameBytesMax, &event.partition);
   members.Require(!event.world || (*event.world > 0 && *event.world <= kRankMax + 1),
                   "\"world\" must be a number of ranks");
   return members.Give(event);

@@ -43,10 +43,14 @@ struct PutEvent {
   void operator()(const StartEvent& event) const {
     Put(json, "world", event.world);
     Put(json, "host", event.host);
+    Put(json, "owner", event.owner);
+    Put(json, "partition", event.partition);
   }
   void operator()(const RestartEvent& event) const {
     Put(json, "world", event.world);
     Put(json, "host", event.host);
+    Put(json, "owner", event.owner);
+    Put(json, "partition", event.partition);
   }
   void operator()(const EndEvent& event) const { (*json)["reason"] = NameOf(event.reason); }
   void operator()(const ExceptionEvent& event) const {

@@ -34,11 +34,15 @@ struct Beat {
 struct StartEvent {
   std::optional<int64_t> world;  // ranks
   std::string host;
+  std::string owner = {};      // of the job, by its scheduler; empty: not known
+  std::string partition = {};  // likewise
 };
 // The whole run starts again, perhaps from an earlier step and with another world.
 struct RestartEvent {
   std::optional<int64_t> world;
   std::string host;
+  std::string owner = {};
+  std::string partition = {};
 };
 // Comes before the ProcessGone of its processes.
 struct EndEvent {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import control_socket_client
 import python_programs
 from build_tree import BUILD
 from stepwatchd_process import NO_JOBS, Stepwatchd, beat, own_jobs, start
@@ -80,6 +81,35 @@ def test_the_fault_of_a_gpu_is_that_of_the_rank_whose_process_uses_it(control: P
         finally:
             job.kill()
             job.wait()
+
+
+def test_families_of_gpus_and_hosts_are_valid_in_both_formats(control: Path, tmp_path: Path) -> None:
+    openmetrics = pytest.importorskip("prometheus_client.openmetrics.parser")
+    plain = pytest.importorskip("prometheus_client.parser")
+    devices = "".join(f"temperature.{gpu} {40 + gpu}\n" for gpu in range(8))
+    change(control, f"count 8\nuuid.0 GPU-a\nxid 79\nmig.0 2\npower.1.status 3\n{devices}")
+    settings = {**NO_JOBS, "host": {"directories": [str(tmp_path)]}}
+    with Stepwatchd(tmp_path, settings) as daemon:
+        daemon.send(start(), beat(1, checkpoint_bytes=1e6))
+        page_with(daemon, "stepwatchd_gpu_xid_errors_total{")
+        page_with(daemon, "stepwatchd_host_disk_checkpoints_left{")
+        accept = {"Accept": "application/openmetrics-text;version=1.0.0"}
+        page = control_socket_client.ask(daemon.socket, "GET", "/metrics", headers=accept)[2]
+        new = {family.name: family for family in openmetrics.text_string_to_metric_families(page)}
+        text = daemon.ask("GET", "/metrics")[2]
+        old = {sample.name for family in plain.text_string_to_metric_families(text) for sample in family.samples}
+        ours = {name: family for name, family in new.items() if name.startswith(("stepwatchd_gpu", "stepwatchd_host"))}
+        assert {sample.name for family in ours.values() for sample in family.samples} == {
+            name for name in old if name.startswith(("stepwatchd_gpu", "stepwatchd_host"))
+        }
+        assert ours["stepwatchd_gpu"].type == "info"
+        for counter in ("gpu_xid_errors", "gpu_ecc_errors", "gpu_energy_joules", "host_oom_kills"):
+            assert ours[f"stepwatchd_{counter}"].type == "counter"
+        assert ours["stepwatchd_gpu_sample_age_seconds"].unit == "seconds"
+        assert len(ours["stepwatchd_gpu_lost"].samples) == 8
+        if promtool := shutil.which("promtool"):
+            checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+            assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("source", ["dcgm", "none"])

@@ -148,6 +148,22 @@ TEST_CASE("a full disk costs persistence, and no message") {
   CHECK(office.rows.size() == 2);
 }
 
+TEST_CASE("the owner that a run reports is in its messages, and chooses their receivers") {
+  Office office;
+  REQUIRE(base::ReplaceFile(office.directory / "url", "http://h/x\n").ok());
+  office.settings.receivers = {Hook("others", office.directory / "none"), Hook("adas", office.directory / "url")};
+  office.settings.routes.resize(2);
+  office.settings.routes[0].owner = "ada*";
+  office.settings.routes[0].receivers = {"adas"};
+  office.settings.routes[1].receivers = {"others"};
+  office.Apply();
+  office.service.run.emplace().owner = "ada";
+  office.Opened("i1");
+  office.Until([&] { return office.posted.size() == 1; });
+  CHECK(office.posted.front().outgoing.url == "http://h/x");
+  CHECK(office.posted.front().outgoing.body.find(R"("owner":"ada")") != std::string::npos);
+}
+
 TEST_CASE("the files of secrets are read before each sending, and one that is missing is retried") {
   Office office;
   const std::string path = office.directory / "url";

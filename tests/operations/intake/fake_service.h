@@ -25,7 +25,7 @@ class FakeService final : public Service {
   bool IsBehind() const override { return is_behind; }
   void CountRefused(int64_t lines) override { refused += lines; }
   std::vector<RunSnapshot> Runs() const override { return {}; }
-  std::optional<RunSnapshot> Run(std::string_view) const override { return std::nullopt; }
+  std::optional<RunSnapshot> Run(std::string_view) const override { return run; }
   std::vector<std::string> RunsOfStore() const override { return {}; }
   std::optional<std::string> RunOfStore(std::string_view) const override { return std::nullopt; }
   void SeriesNames(const std::string&, std::function<void(std::vector<std::string>)> then) override { then({}); }
@@ -60,6 +60,7 @@ class FakeService final : public Service {
   Status Ready() const override { return ready; }
   Deliveries* deliveries() override { return messages; }
 
+  std::optional<RunSnapshot> run;
   double now = 1000;
   Status ready;
   Deliveries* messages = nullptr;

@@ -71,7 +71,7 @@ std::string Text(RunPage page, const RunPageLimits& limits = {},
 TEST_CASE("a run has its numbers under the names of the docs") {
   const std::string text =
       Text({{FullRun("r1")}, 1000, {{"r1", IncidentKind::kStuck, Severity::kCritical}, {"gone", {}, {}}}});
-  for (const char* line : {"stepwatch_run_info{run=\"r1\",host=\"h1\",owner=\"\"} 1\n",
+  for (const char* line : {"stepwatch_run_info{run=\"r1\",host=\"h1\",owner=\"\",partition=\"\"} 1\n",
                            "stepwatch_run_state{run=\"r1\",state=\"train\"} 1\n",
                            "stepwatch_run_state{run=\"r1\",state=\"ended\"} 0\n",
                            "stepwatch_run_phase{run=\"r1\",phase=\"train\"} 1\n",
@@ -101,8 +101,10 @@ TEST_CASE("a run has its numbers under the names of the docs") {
 }
 
 TEST_CASE("the owner of a run is a label where it is known") {
-  RunPage page{{FullRun("r1")}, 1000, {}, [](const std::string& run) { return "owner of " + run; }};
-  CHECK(Has(Text(std::move(page)), "owner=\"owner of r1\"} 1\n"));
+  RunSnapshot run = FullRun("r1");
+  run.owner = "ada";
+  run.partition = "a100";
+  CHECK(Has(Text({{run}, 1000, {}}), "owner=\"ada\",partition=\"a100\"} 1\n"));
 }
 
 TEST_CASE("a number that a run does not report has no sample, and a run has no name that breaks the page") {

@@ -76,6 +76,16 @@ TEST_CASE("a snapshot has ranks, phases, the latest numbers and the end with its
   CHECK(observer.Run("run")->end_reason == EndReason::kSignal);
 }
 
+TEST_CASE("a run has the owner that its last start reports, and keeps it where a start reports none") {
+  Observer observer;
+  (void)observer.Observe(EventLine(1, StartEvent{1, "host", "ada", "a100"}, 0));
+  (void)observer.Observe(EventLine(2, StartEvent{1, "host"}, 1));
+  CHECK(observer.Run("run")->owner == "ada");
+  CHECK(observer.Run("run")->partition == "a100");
+  (void)observer.Observe(EventLine(3, RestartEvent{1, "host", "bob", ""}));
+  CHECK(observer.Run("run")->owner == "bob");
+}
+
 TEST_CASE("a run has ended, and is lost, while all of its processes are gone, also if no beat of them is known") {
   Script script;
   script.Train(40);

@@ -37,6 +37,7 @@ TEST_CASE("what is written reads back as the same text") {
       const char* text :
       {R"({"t":1.5,"run":"r","rank":0,"beat":{"step":4,"phase":"eval","loss":"-inf","module":"m","own":1.0}})",
        R"({"t":1.0,"run":"r","event":{"kind":"start","world":8,"host":"h1"}})",
+       R"({"t":1.0,"run":"r","event":{"kind":"start","host":"h1","owner":"ada","partition":"a100"}})",
        R"({"t":1.0,"run":"r","rank":2,"event":{"kind":"exception","type":"E","message":"m","stack":"s"}})",
        R"({"t":1.0,"run":"r","rank":2,"event":{"kind":"gpu","uuid":"u","field":"xid","value":79.0}})",
        R"({"t":1.0,"run":"r","event":{"kind":"pause","expires_seconds":60.0}})",
