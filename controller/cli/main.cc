@@ -32,11 +32,7 @@ int main(int argc, char** argv) try {
   int exit_code = kExitDone;
   for (const auto add :
        {AddValidate, AddPlan, AddWatch, AddRehearse, AddEditVerbs, AddHistoryVerbs, AddPauseVerbs, AddDoctor,
-<<<<<<< HEAD
-        AddJobVerbs, AddTop, AddOperationsVerbs, AddOfflineVerbs, AddTextVerbs, AddPrune, AddLogs})
-=======
-        AddJobVerbs, AddTop, AddOperationsVerbs, AddPerformance, AddOfflineVerbs, AddTextVerbs, AddPrune})
->>>>>>> a1e9b750b38452a6eecdca881c78cda678c4744e
+        AddJobVerbs, AddTop, AddOperationsVerbs, AddPerformance, AddOfflineVerbs, AddTextVerbs, AddPrune, AddLogs})
     add(&app, &exit_code);
   try {
     app.parse(argc, argv);
