@@ -743,9 +743,8 @@ void Daemon::AddMachineMetrics(http::MetricsPage* page) const {
   if (gpus_) gpus_->AddMetrics(page);
   if (!host_) return;
   std::map<std::string, double> checkpoint_bytes;
-  for (const RunSnapshot& run : observer_.Runs())
-    for (const auto& [name, value] : run.latest)
-      if (name == "checkpoint_bytes" && !run.ended) checkpoint_bytes[run.id] = value;
+  for (const RunSnapshot& run : observer_.RunsOfLate(kEndedSecondsOnPage, kSilentSecondsOnPage))
+    if (run.numbers.checkpoint_bytes && !run.ended) checkpoint_bytes[run.id] = *run.numbers.checkpoint_bytes;
   host_->AddMetrics(checkpoint_bytes, page);
 }
 
