@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from control_socket_client import UnixConnection, ask  # noqa: E402
 
 RANKS = 64
+GPUS = 8
 CORE_PERCENT_MAX = 0.5
 RSS_MB_MAX = 100
 WAIT_SECONDS = 120
@@ -48,7 +49,7 @@ DAY = 86400.0
 class Daemon:
     """A stepwatchd with a separate directory."""
 
-    def __init__(self, binaries: Path, directory: Path) -> None:
+    def __init__(self, binaries: Path, directory: Path, variables: dict[str, str] | None = None) -> None:
         self.runtime = directory / "run"
         self.runtime.mkdir(mode=0o700)
         self.socket = self.runtime / "d.sock"
@@ -60,7 +61,7 @@ class Daemon:
             "--socket",
             str(self.socket),
         ]
-        environment = {**os.environ, "STEPWATCH_RUNTIME_DIR": str(self.runtime)}
+        environment = {**os.environ, "STEPWATCH_RUNTIME_DIR": str(self.runtime), **(variables or {})}
         with (directory / "log").open("wb") as log:
             self.process = subprocess.Popen(command, stderr=log, env=environment)
 
@@ -187,7 +188,7 @@ def measure_itself(binaries: Path, seconds: int, warm_up: int) -> None:
 
 
 def measure_scrape(binaries: Path, scrapes: int) -> None:
-    """Measure the time of a scrape of a run of many ranks, without and with jobs that are fetched for it."""
+    """Measure the time of a scrape of a run of many ranks, with GPUs, and with jobs that are fetched for it."""
     print(f"one scrape of {RANKS} ranks, median and longest of {scrapes}: at most {SCRAPE_MS_MAX:.0f} ms")
 
     def scrape(what: str, daemon: Daemon) -> None:
@@ -201,10 +202,21 @@ def measure_scrape(binaries: Path, scrapes: int) -> None:
             verdict = "" if middle <= SCRAPE_MS_MAX else "  MISSED"
             print(f"{what}, {name}: {middle:.1f} ms, {max(times):.1f} ms, {size / 1e3:.0f} KB{verdict}", flush=True)
 
-    with tempfile.TemporaryDirectory(prefix="sw") as name, contextlib.closing(Daemon(binaries, Path(name))) as daemon:
+    # The library of the tests stands for NVIDIA's.
+    fake = binaries.parent / "fake_nvml/new/libnvidia-ml.so.1"
+    with tempfile.TemporaryDirectory(prefix="sw") as name, contextlib.ExitStack() as stack:
+        control = Path(name) / "nvml"
+        control.write_text(f"count {GPUS}\n")
+        library = {"LD_LIBRARY_PATH": str(fake.parent), "FAKE_NVML": str(control)}
+        daemon = stack.enter_context(contextlib.closing(Daemon(binaries, Path(name), library)))
         daemon.await_runs(0)
         Beating(daemon).wait(3)
-        scrape("a run that sends beats", daemon)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while fake.exists() and ask(daemon.socket, "GET", "/metrics")[2].count("stepwatchd_gpu_power_watts{") < GPUS:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"stepwatchd does not sample {GPUS} GPUs")
+            time.sleep(0.2)
+        scrape(f"a run that sends beats, {GPUS if fake.exists() else 'no'} GPUs", daemon)
         with jobs(binaries, Path(name), daemon.runtime):
             daemon.await_runs(RANKS)
             scrape(f"and {RANKS} jobs with control sockets", daemon)

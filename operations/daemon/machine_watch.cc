@@ -38,8 +38,7 @@ std::vector<http::MetricFamily> MachineWatch::Families(const std::vector<RunSnap
   if (!host_) return families;
   std::map<std::string, double> checkpoint_bytes;
   for (const RunSnapshot& run : runs)
-    for (const auto& [name, value] : run.latest)
-      if (name == "checkpoint_bytes" && !run.ended) checkpoint_bytes[run.id] = value;
+    if (run.numbers.checkpoint_bytes && !run.ended) checkpoint_bytes[run.id] = *run.numbers.checkpoint_bytes;
   for (http::MetricFamily& family : host_->Families(checkpoint_bytes)) families.push_back(std::move(family));
   return families;
 }

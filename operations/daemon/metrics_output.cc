@@ -80,8 +80,8 @@ std::vector<http::MetricFamily> MetricsOutput::Families() const {
   const auto add = [&](std::vector<http::MetricFamily> others) {
     families.insert(families.end(), std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
   };
-  add(parts_.machine->Families(parts_.observer->Runs()));
   RunPage page{parts_.observer->RunsOfLate(kEndedSecondsOnPage, kSilentSecondsOnPage), parts_.observer->t(), {}};
+  add(parts_.machine->Families(page.runs));
   for (const StoredIncident& each : parts_.incidents->Open())
     page.incidents.push_back({each.incident.run, each.incident.kind, each.incident.severity});
   add(RunFamilies(std::move(page)));

@@ -294,7 +294,14 @@ def test_an_incident_of_stepwatchd_mutes_the_coarser_alert_of_the_same_run(full:
                 each["labels"]["run"]: each["status"]["state"] for each in found if each["labels"]["alertname"] == name
             }
 
-        twins = {"loss_nonfinite": "NotFinite", "stuck": "Stalled", "throughput_drop": "TrainingThroughputDrop"}
+        twins = {
+            "loss_spike": "TrainingLossSpike",
+            "grad_explosion": "GradientExplosion",
+            "out_of_memory": "GPUOutOfMemory",
+            "loss_nonfinite": "NotFinite",
+            "stuck": "Stalled",
+            "throughput_drop": "TrainingThroughputDrop",
+        }
         for incident, alert in twins.items():
             send(
                 server.url,

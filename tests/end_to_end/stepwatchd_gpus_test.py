@@ -126,3 +126,10 @@ def test_disks_of_checkpoints_are_measured(tmp_path: Path) -> None:
         page = page_with(daemon, f'stepwatchd_host_disk_checkpoints_left{{run="r1",path="{tmp_path}"}}')
         assert f'stepwatchd_host_disk_free_bytes{{path="{tmp_path}"}}' in page
         assert "stepwatchd_host_oom_kills_total" in page
+
+
+def test_room_for_checkpoints_counts_the_parts_of_all_ranks(tmp_path: Path) -> None:
+    with Stepwatchd(tmp_path, {**NO_JOBS, "host": {"directories": [str(tmp_path)]}}) as daemon:
+        third = shutil.disk_usage(tmp_path).free / 3
+        daemon.send(start(world=2), *[beat(1, rank=rank, checkpoint_bytes=third) for rank in range(2)])
+        page_with(daemon, f'stepwatchd_host_disk_checkpoints_left{{run="r1",path="{tmp_path}"}} 1\n')
