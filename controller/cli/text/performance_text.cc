@@ -26,7 +26,7 @@ std::string Plain(double number) {
   return fmt::format("{:.5g}", number);
 }
 std::string Rate(double number) {
-  if (number >= 1e6) return fmt::format("{:.4g} million", number / 1e6);
+  if (number >= 1e6) return fmt::format("{:.4g} M", number / 1e6);
   return number >= 1000 ? fmt::format("{:.0f}", number) : fmt::format("{:.4g}", number);
 }
 std::string Bytes(double bytes) {
