@@ -295,8 +295,8 @@ std::string PerformancePage(const Json& report) {
             TableHtml({"Name", "Last", "Step", "Best", "Step", "Verdict"}, rows) + "</section>";
   html += "</div>";
   if (const auto rows = InterruptionRows(report); !rows.empty())
-    html += "<section class=\"card\" style=\"margin-top:16px\"><h2>Interruptions</h2>" + TableHtml({"From", "For", "Cause", "Incident"}, rows) +
-            "</section>";
+    html += "<section class=\"card\" style=\"margin-top:16px\"><h2>Interruptions</h2>" +
+            TableHtml({"From", "For", "Cause", "Incident"}, rows) + "</section>";
   return html + "</main></body></html>\n";
 }
 
