@@ -97,7 +97,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/gpu": (6, ("operations/vocabulary", "operations/witness")),
     "operations/provision": (6, ()),
     "operations/host": (6, ("operations/witness",)),
-    "operations/logs": (6, ()),
+    "operations/logs": (6, ("operations/vocabulary", "operations/trace")),
     "operations/discovery": (
         6,
         ("operations/vocabulary", "operations/trace", "operations/metrics", "operations/witness"),
