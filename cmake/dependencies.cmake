@@ -40,6 +40,7 @@ endif()
 stepwatch_need(libsqlite3-dev SQLite3 3.35)
 stepwatch_need(libcurl4-openssl-dev CURL 7.87)  # CURLOPT_QUICK_EXIT
 stepwatch_need(libpng-dev PNG 1.6)
+stepwatch_need(zlib1g-dev ZLIB 1.2)
 include(${CMAKE_CURRENT_LIST_DIR}/re2.cmake)  # re2::re2
 if(NOT TARGET re2::re2)
   list(APPEND stepwatch_missing libre2-dev)

@@ -111,6 +111,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "operations/provision": (6, ()),
     "operations/host": (6, ("operations/witness",)),
+    "operations/logs": (6, ("operations/vocabulary", "operations/trace")),
     "operations/discovery": (
         6,
         ("operations/vocabulary", "operations/trace", "operations/metrics", "operations/witness"),
@@ -128,6 +129,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/gpu",
             "operations/provision",
             "operations/host",
+            "operations/logs",
             "operations/vocabulary",
             "operations/trace",
             "operations/runs",
@@ -184,6 +186,7 @@ GUARDED: dict[str, tuple[str, ...]] = {
     r"hwy/": ("kernels",),
     r"re2/": ("src/config", "src/logs", "controller/cli", "bench"),
     r"png\.h": ("src/sinks", "tests/sinks"),
+    r"zlib\.h": ("operations/logs", "tests/operations/logs"),
     r"sqlite3": ("src/database", "tests/offline", "tests/operations/store"),
     r"cuda": ("kernels/cuda", "tests/kernels/cuda", "bench/gpu"),
     r"nlohmann/": (
