@@ -47,11 +47,11 @@ OutputSettings FileAt(const std::string& name, const std::string& path) {
   return settings;
 }
 
-double ValueOf(const std::vector<MetricFamily>& families, std::string_view name, const std::string& output) {
+double ValueOf(const std::vector<http::MetricFamily>& families, std::string_view name, const std::string& output) {
   const auto family =
-      std::find_if(families.begin(), families.end(), [&](const MetricFamily& each) { return each.name == name; });
+      std::find_if(families.begin(), families.end(), [&](const http::MetricFamily& each) { return each.name == name; });
   REQUIRE(family != families.end());
-  for (const MetricSample& sample : family->samples)
+  for (const http::MetricSample& sample : family->samples)
     if (sample.labels.front().second == output) return sample.value;
   FAIL("no sample of " << output);
   return 0;
