@@ -130,12 +130,13 @@ class InnerParts:
 
         own = weakref.ref(self)  # of a monitor that may be dropped without being closed
 
-        def begin(module: Any, *_: Any) -> None:
+        # Other code may call a hook, with any arguments.
+        def begin(module: Any = None, *_: Any) -> None:
             parts = own()
             if parts is not None:
                 parts._begin_forward(module)
 
-        def end(module: Any, *_: Any) -> None:
+        def end(module: Any = None, *_: Any) -> None:
             parts = own()
             if parts is not None:
                 parts._end_forward(module)
