@@ -37,7 +37,8 @@ TEST_CASE("the states of a progress bar are lines, and its blank ones are not") 
 
 TEST_CASE("NUL bytes before a line are skipped") {
   const std::string nuls(5000, '\0');
-  const SplitLines split = SplitIntoLines(nuls + "after\n" + std::string("\0x", 2), {});
+  const std::string bytes = nuls + "after\n" + std::string("\0x", 2);  // outlives the lines
+  const SplitLines split = SplitIntoLines(bytes, {});
   CHECK(TextsOf(split) == Texts{"after"});
   CHECK(split.lines[0].begin == nuls.size());
   CHECK(split.consumed == nuls.size() + 7);
