@@ -20,7 +20,7 @@ class RankLog:
     Parameters
     ----------
     directory : Path
-        Of the logs of all ranks.
+        The directory of the logs of all ranks.
     rank : int
         Lines of rank 0 are printed as well.
     run : str

@@ -27,24 +27,12 @@ std::string Cut(std::string_view text, size_t size) {
   return std::string(text.substr(0, size));
 }
 
-// The members of a beat that have a key of their own.
-std::optional<double>* MemberOf(Beat* beat, std::string_view key) {
-  if (key == "loss") return &beat->loss;
-  if (key == "grad_norm") return &beat->grad_norm;
-  if (key == "lr") return &beat->lr;
-  if (key == "tokens") return &beat->tokens;
-  if (key == "samples") return &beat->samples;
-  if (key == "step_seconds") return &beat->step_seconds;
-  if (key == "loss_scale") return &beat->loss_scale;
-  return nullptr;
-}
-
 Beat BeatOf(const logs::Progress& progress) {
   Beat beat;
   beat.step = progress.step;
   beat.phase = progress.is_evaluation ? RunPhase::kEval : RunPhase::kTrain;
   for (const auto& [key, value] : progress.numbers) {
-    if (std::optional<double>* member = MemberOf(&beat, key))
+    if (std::optional<double>* member = NumberNamed(key, &beat))
       *member = value;
     else if (beat.reported.size() < kReportedMax)
       beat.reported.emplace_back(Cut(key, kNameBytesMax), value);

@@ -255,22 +255,11 @@ Status ReadReported(const std::string& key, const SortedJson& value, Beat* beat)
   return Status();
 }
 
-std::optional<double>* NumberOf(Beat* beat, std::string_view key) {
-  if (key == "loss") return &beat->loss;
-  if (key == "grad_norm") return &beat->grad_norm;
-  if (key == "lr") return &beat->lr;
-  if (key == "tokens") return &beat->tokens;
-  if (key == "samples") return &beat->samples;
-  if (key == "step_seconds") return &beat->step_seconds;
-  if (key == "loss_scale") return &beat->loss_scale;
-  return nullptr;
-}
-
 Status ReadBeat(const SortedJson& object, Beat* beat) {
   for (const auto& [key, value] : object.items()) {
     Status status;
     if (value.is_null()) continue;
-    if (std::optional<double>* number = NumberOf(beat, key)) {
+    if (std::optional<double>* number = NumberNamed(key, beat)) {
       if (const std::optional<double> read = json::LooseNumber(value)) *number = read;
     } else if (key == "step") {
       status = ReadWhole(value, key, &beat->step);

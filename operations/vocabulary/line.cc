@@ -10,6 +10,17 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kEventKinds =
 
 }  // namespace
 
+std::optional<double>* NumberNamed(std::string_view key, Beat* beat) {
+  if (key == "loss") return &beat->loss;
+  if (key == "grad_norm") return &beat->grad_norm;
+  if (key == "lr") return &beat->lr;
+  if (key == "tokens") return &beat->tokens;
+  if (key == "samples") return &beat->samples;
+  if (key == "step_seconds") return &beat->step_seconds;
+  if (key == "loss_scale") return &beat->loss_scale;
+  return nullptr;
+}
+
 std::string_view KindOf(const Line& line) {
   const auto* event = std::get_if<Event>(&line.what);
   return event == nullptr ? "beat" : kEventKinds[event->index()];

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -30,6 +31,9 @@ struct Beat {
   std::string module;                                    // entered last; empty: unknown
   std::vector<std::pair<std::string, double>> reported;  // any other number, by its key
 };
+
+// The member of the beat that has this JSON key, of those that are numbers of a step; null: there is none.
+std::optional<double>* NumberNamed(std::string_view key, Beat* beat);
 
 struct StartEvent {
   std::optional<int64_t> world;  // ranks

@@ -19,7 +19,7 @@ class Progress:
     Attributes
     ----------
     step : int or None
-        None if the line has no step of the run.
+        The step of the run; None if the line has none.
     is_evaluation : bool
         True: the numbers are of an evaluation, and their names begin with ``eval_``.
     numbers : dict[str, float]
@@ -53,7 +53,7 @@ class Anomaly:
     Attributes
     ----------
     name : str
-        Of the catalogue, such as ``nccl_timeout``.
+        A name of the catalogue, such as ``nccl_timeout``.
     severity : str
         "info", "warning" or "critical".
     role : str
