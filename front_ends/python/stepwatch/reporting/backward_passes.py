@@ -30,6 +30,7 @@ class BackwardPasses:
     def __init__(self) -> None:
         self._listeners: list[weakref.ref[Listener]] = []
         self._patches = Patches()
+        self._engines: tuple[Any, Any] = (None, None)  # torch's, and the one that passes its calls on
 
     def add(self, listener: Listener) -> None:
         """Call a listener from now on, as long as it exists. Safe to call twice."""
@@ -57,6 +58,11 @@ class BackwardPasses:
         original = vars(owner).get("_execution_engine")
         if original is None:
             return
+        if self._engines[0] is not original:
+            self._engines = (original, self._engine_around(original))
+        self._patches.put(owner, "_execution_engine", self._engines[1])
+
+    def _engine_around(self, original: Any) -> Any:
         passes = self
 
         class ReportedEngine(type(original)):  # type: ignore[misc]
@@ -68,7 +74,7 @@ class BackwardPasses:
                     for each, before in reversed(entered):
                         each.leave(before)
 
-        self._patches.put(owner, "_execution_engine", ReportedEngine())
+        return ReportedEngine()
 
     def _alive(self) -> list[Listener]:
         return [listener for each in self._listeners if (listener := each()) is not None]
