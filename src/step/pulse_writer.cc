@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <new>
 
 namespace stepwatch::step {
@@ -99,7 +100,7 @@ void PulseWriter::EndStep(int64_t step, Clock::time_point at) noexcept {
   entry.phase = phase.phase;
   entry.step = step;
   entry.at_ns = at_ns;
-  entry.parts = parts_.EndStep(at_ns);
+  std::construct_at(&entry.parts, parts_.EndStep(at_ns));
   Push(entry);
 }
 

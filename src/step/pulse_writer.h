@@ -29,13 +29,17 @@ namespace stepwatch::step {
 struct ReportEntry {
   enum class Kind : uint8_t { kStepEnd, kNumber, kMeasured, kPhase, kCheckpoint, kSignal };
 
+  ReportEntry() noexcept : name{} {}
+
   Kind kind = Kind::kStepEnd;
   Phase phase = Phase::kInit;  // current phase; kPhase: the new phase
   int64_t step = -1;  // kStepEnd: the ended step. Numbers, kCheckpoint: its step. Otherwise: last finished step
   int64_t at_ns = 0;  // of CLOCK_MONOTONIC
   double value = 0;   // of a number. kSignal: its number. kPhase: seconds until it expires, 0: never
-  std::array<char, kReportedNameBytesMax + 1> name{};  // of a number
-  PartTimes parts;                                     // kStepEnd
+  union {
+    std::array<char, kReportedNameBytesMax + 1> name;  // of a number
+    PartTimes parts;                                   // kStepEnd
+  };
 };
 
 class PulseWriter {
