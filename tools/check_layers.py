@@ -107,7 +107,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/gpu": (6, ("operations/vocabulary", "operations/witness")),
     "operations/logs/outputs": (
         6,
-        ("operations/store", "operations/delivery", "operations/metrics", "operations/vocabulary"),
+        ("operations/store", "operations/delivery", "operations/vocabulary"),
     ),
     "operations/provision": (6, ()),
     "operations/host": (6, ("operations/witness",)),

@@ -10,7 +10,8 @@ namespace {
 using testing::Has;
 
 Result<std::vector<OutputSettings>> Read(const std::string& list) {
-  const Result<config::JsonDocument> document = config::ReadConfigText("{\"outputs\": " + list + "}");
+  const std::string text = "{\"outputs\": " + list + "}";  // outlives the document
+  const Result<config::JsonDocument> document = config::ReadConfigText(text);
   REQUIRE(document.ok());
   config::Notes notes(document.value());
   const config::Field top{document.value().root, ""};
