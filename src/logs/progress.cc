@@ -232,6 +232,13 @@ std::optional<Progress> WordList(std::string_view text, Progress progress) {
   return progress;
 }
 
+std::optional<Progress> IterColon(std::string_view text) {
+  Progress progress;
+  progress.step = scan::TakeWhole(&text);
+  if (!progress.step || !scan::Take(&text, ": ") || !text.starts_with("loss")) return std::nullopt;
+  return WordList(text, std::move(progress));
+}
+
 // "step 1/19560 | loss 10.95 (+1.2z)| norm 15.3 (+1z)| lr 1.0e-06 | 1000.1 ms | 55.1% bf16 MFU | 52000 tok/s" of llm.c.
 std::optional<Progress> BarredWords(std::string_view text, Progress progress) {
   while (!text.empty()) {
@@ -498,14 +505,11 @@ std::optional<Progress> FindProgress(std::string_view message) {
   if (text.size() < 8) return std::nullopt;
   switch (text.front()) {
     case 'i':
-      if (scan::Take(&text, "iteration ")) return MegatronIteration(text);
-      if (scan::Take(&text, "iter ")) {
-        Progress progress;
-        progress.step = scan::TakeWhole(&text);
-        if (progress.step && scan::Take(&text, ": loss"))
-          return WordList(std::string_view(text.data() - 4, text.size() + 4), progress);
+      if (scan::Take(&text, "iteration ")) {
+        std::optional<Progress> megatron = MegatronIteration(text);
+        return megatron ? megatron : IterColon(text);
       }
-      return std::nullopt;
+      return scan::Take(&text, "iter ") ? IterColon(text) : std::nullopt;
     case 's':
       if (scan::Take(&text, "step: ")) return Titan(text, false);
       if (scan::Take(&text, "step=")) return StepEquals(text);

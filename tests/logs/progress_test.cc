@@ -142,6 +142,10 @@ TEST_CASE("the lines of small trainers are read") {
   CHECK(Number(nano, "loss") == 3.1415);
   CHECK(Number(nano, "step_seconds") == Approx(0.0123));
   CHECK(Number(nano, "mfu_ratio") == Approx(0.045));
+  const auto whole_word = FindProgress("iteration 7: loss 2.5, lr 3.0e-4");
+  REQUIRE(whole_word);
+  CHECK(whole_word->step == 7);
+  CHECK(Number(whole_word, "lr") == 3.0e-4);
   const auto evaluation = FindProgress("step 250: train loss 2.5, val loss 2.75");
   REQUIRE(evaluation);
   CHECK(evaluation->is_evaluation);
