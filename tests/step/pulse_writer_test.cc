@@ -85,12 +85,10 @@ TEST_CASE("a reader never sees the step of one end with the time of another") {
   });
   int64_t last = -1;
   bool is_whole = true, is_forward = true;
-  uint64_t seen = 0;
   while (!is_over) {
     const auto read = vocabulary::ReadPulse(watched.page(), watched.mapping.bytes());
     if (!read.ok()) continue;  // the writer was faster at every look
     if (read.value().step < 0) continue;
-    ++seen;
     is_whole = is_whole && read.value().boundary_ns == 7 * read.value().step;
     is_forward = is_forward && read.value().step >= last;
     last = read.value().step;
