@@ -6,9 +6,11 @@ import functools
 import http.client
 import http.server
 import json
+import resource
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import command_line
 from build_tree import BUILD
 from described_api import token_file
 from monitoring_tools import Server, alertmanager, free_ports, until
-from stepwatchd_process import DAEMON, DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, start
+from stepwatchd_process import DAEMON, DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, event, start
 
 SECRET = "hook-secret-5d41402abc4b2a76"
 HANGING_LOOKUP = BUILD / "lib/libstepwatch_hanging_lookup.so"
@@ -158,6 +160,53 @@ def test_a_kill_between_post_and_receipt_loses_nothing_and_repeats_one_message(
         daemon.make_incident("r3")
         daemon.until(lambda: "r3" in {notice["run"] for notice in receiver.notices()})
         assert len(receiver.notices()) == 4
+
+
+def test_a_kill_on_a_full_disk_loses_no_message_and_marks_each_that_it_repeats(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    def sent(run: str) -> list[bool]:
+        return [notice["repeated"] for notice in receiver.notices() if notice["run"] == run]
+
+    def limit(size: int) -> None:
+        assert daemon.process is not None
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def waiting() -> float:
+        return daemon.metric('stepwatchd_delivery_waiting{receiver="hook"}')
+
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url)) as daemon:
+        daemon.make_incident("received")
+        daemon.until(lambda: sent("received") and waiting() == 0)
+        refusals: list[str] = []
+
+        def refuse(body: dict[str, Any]) -> int:
+            refusals.extend(notice["run"] for notice in receiver.bodies.pop()["notices"])
+            return 503
+
+        receiver.answer = refuse
+        daemon.make_incident("stored")
+        daemon.until(lambda: "stored" in refusals)
+        daemon.until(lambda: daemon.ask("GET", "/-/ready")[0] == 200)
+        limit(64)
+        daemon.make_incident("on a full disk")
+        daemon.until(lambda: daemon.ask("GET", "/-/ready")[0] == 503)
+        receiver.answer = lambda body: 200
+        daemon.until(lambda: sent("stored") and sent("on a full disk") and waiting() == 0)
+        daemon.kill(signal.SIGKILL)
+        daemon.start()
+        # Its receipt could not be stored. The other one's could, and of the third the store never knew.
+        daemon.until(lambda: len(sent("stored")) == 2 and waiting() == 0)
+        daemon.kill(signal.SIGKILL)
+        daemon.start()
+        daemon.make_incident("later")
+        daemon.until(lambda: sent("later"))
+        assert {run: sent(run) for run in ("received", "stored", "on a full disk", "later")} == {
+            "received": [False],
+            "stored": [False, True],
+            "on a full disk": [False],
+            "later": [False],
+        }
 
 
 def test_failures_are_retried_and_a_rejection_is_a_dead_letter(tmp_path: Path, receiver: Receiver) -> None:
@@ -416,3 +465,43 @@ def test_ten_thousand_alerts_are_delivered_while_other_requests_are_answered(
         daemon.until(lambda: daemon.metric('stepwatchd_delivery_waiting{receiver="hook"}') == 0)
         with daemon.store() as store:
             daemon.until(lambda: store.execute("SELECT count(*) FROM deliveries").fetchone()[0] == 1000)
+
+
+def write_program(path: Path, script: str) -> None:
+    """Write a program of the shell, whole at once."""
+    new = path.with_suffix(".new")
+    new.write_text("#!/bin/sh\n" + script + "\n")
+    new.chmod(0o755)
+    new.rename(path)
+
+
+def test_a_run_on_nodes_in_maintenance_is_silenced_while_slurm_reserves_them(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    scontrol = tmp_path / "scontrol"
+    now = int(time.time())
+    reservation = (
+        "echo ReservationName=power StartTime={} EndTime={} Nodes='h[1-3]' Flags=MAINT,SPEC_NODES State=ACTIVE"
+    )
+    write_program(scontrol, reservation.format(now - 60, now + 3600))
+    watched = settings(tmp_path, receiver.url, maintenance={"scontrol": str(scontrol), "seconds": 1})
+    with Stepwatchd(tmp_path, watched) as daemon:
+        daemon.send(start("reserved"), event("other", "start", world=1, host="login"))
+        (silence,) = daemon.until(lambda: daemon.get("/v1/silences")["silences"])
+        assert (silence["run"], silence["by"], silence["note"]) == ("reserved", "Slurm", "maintenance power")
+        assert silence["until_t"] == now + 3600
+        assert daemon.make_incident("reserved")["silenced_by"] == silence["id"]
+        daemon.send(*[beat(step, "nan", run="other") for step in range(4)])
+        daemon.until(lambda: receiver.changes() == ["opened"])
+        assert receiver.notices()[0]["run"] == "other"
+        # It outlives a kill, also while Slurm is away, and ends with the reservation.
+        write_program(scontrol, "exit 1")
+        daemon.until(lambda: "cannot be read" in daemon.log.read_text())
+        daemon.kill()
+        daemon.start()
+        daemon.until(lambda: daemon.log.read_text().count("cannot be read") == 2)
+        assert [each["id"] for each in daemon.get("/v1/silences")["silences"]] == [silence["id"]]
+        write_program(scontrol, "echo No reservations in the system")
+        daemon.until(lambda: daemon.get("/v1/silences")["silences"] == [])
+        daemon.make_incident("reserved too")
+        daemon.until(lambda: {notice["run"] for notice in receiver.notices()} == {"other", "reserved too"})
