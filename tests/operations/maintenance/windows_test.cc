@@ -28,6 +28,28 @@ TEST_CASE("reservations with the flag MAINT are windows, and others are none") {
   CHECK(windows[1].name == "net");
 }
 
+TEST_CASE("the output of Slurm 22.05 is understood") {
+  const std::vector<MaintenanceWindow> windows = ReservationsIn(
+      "ReservationName=power StartTime=1795861960 EndTime=1795865560 Duration=01:00:00 Nodes=gpu[01-04,07] NodeCnt=5 "
+      "CoreCnt=20 Features=(null) PartitionName=(null) Flags=MAINT,IGNORE_JOBS,SPEC_NODES TRES=cpu=20 Users=root "
+      "Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)\n"
+      "ReservationName=future StartTime=1796034761 EndTime=1796041961 Duration=02:00:00 Nodes=gpu[01-12],login "
+      "NodeCnt=13 CoreCnt=50 Features=(null) PartitionName=(null) Flags=MAINT,SPEC_NODES,ALL_NODES TRES=cpu=50 "
+      "Users=root Groups=(null) Accounts=(null) Licenses=(null) State=INACTIVE BurstBuffer=(null) Watts=n/a "
+      "MaxStartDelay=(null)\n"
+      "ReservationName=course StartTime=1795948361 EndTime=1795950161 Duration=00:30:00 Nodes=gpu12 NodeCnt=1 "
+      "CoreCnt=4 Features=(null) PartitionName=(null) Flags=SPEC_NODES TRES=cpu=4 Users=root Groups=(null) "
+      "Accounts=(null) Licenses=(null) State=INACTIVE BurstBuffer=(null) Watts=n/a MaxStartDelay=(null)\n");
+  REQUIRE(windows.size() == 2);
+  CHECK(windows[0].name == "power");
+  CHECK(windows[0].begin_t == 1795861960);
+  CHECK(windows[0].end_t == 1795865560);
+  CHECK(HasNode(windows[0].nodes, "gpu07"));
+  CHECK_FALSE(HasNode(windows[0].nodes, "gpu05"));
+  CHECK(windows[1].name == "future");
+  CHECK(HasNode(windows[1].nodes, "login"));
+}
+
 TEST_CASE("text that is no reservation with nodes and times in seconds is no window") {
   CHECK(ReservationsIn("").empty());
   CHECK(ReservationsIn("No reservations in the system\n").empty());
