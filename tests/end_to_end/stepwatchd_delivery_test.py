@@ -386,6 +386,38 @@ def test_secrets_are_in_no_log_metric_answer_or_file_of_the_state(tmp_path: Path
         assert all(SECRET.encode() not in content for content in contents)
 
 
+def test_no_type_of_receiver_shows_its_secrets(tmp_path: Path, receiver: Receiver) -> None:
+    def secret(name: str, text: str = "{}") -> str:
+        (tmp_path / name).write_text(text.format(f"{SECRET}-{name}") + "\n")
+        return str(tmp_path / name)
+
+    receiver.answer = lambda body: 401
+    webhook = secret("webhook.url", f"http://127.0.0.1:{receiver.server.server_port}/{{}}")
+    away = secret("away.url", "http://127.0.0.1:1/hook?access_token={}")
+    mail = {"url": "smtp://127.0.0.1:1", "from": "a@example.org", "to": ["b@example.org"], "user": "a"}
+    receivers: list[dict[str, Any]] = [
+        {"type": "webhook", "url_file": webhook, "secret_file": secret("s"), "token_file": secret("t")},
+        *[{"type": bot, "url_file": away, "secret_file": secret(bot)} for bot in ("feishu", "dingtalk")],
+        *[{"type": bot, "url_file": away} for bot in ("wecom", "slack")],
+        {"type": "email", **mail, "password_file": secret("password")},
+        {"type": "alertmanager", "url_file": away, "token_file": secret("token")},
+    ]
+    named = [{"name": each["type"], **each} for each in receivers]
+    with Stepwatchd(tmp_path, {**NO_JOBS, "delivery": {"receivers": named}}) as daemon:
+        daemon.make_incident("r1")
+        daemon.until(lambda: all(each["failed"] for each in receivers_of(daemon)))
+        assert len(receivers_of(daemon)) == len(receivers)
+        texts = [daemon.ask("GET", path)[2] for path in ("/v1/deliveries", "/metrics", "/v1/incidents")]
+        for each in named:
+            done = run_stepwatchd("test-alert", each["name"], "--config", daemon.config)
+            assert done.returncode == 1, done.stdout
+            texts += [done.stdout, done.stderr]
+        daemon.kill(signal.SIGTERM)
+        files = [path for path in (daemon.directory / "state").rglob("*") if path.is_file()]
+        assert all(SECRET not in text for text in texts)
+        assert all(SECRET.encode() not in path.read_bytes() for path in [*files, daemon.log])
+
+
 def run_stepwatchd(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a verb of stepwatchd."""
     command = [str(DAEMON), *map(str, arguments)]
