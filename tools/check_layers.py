@@ -111,6 +111,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "operations/provision": (6, ()),
     "operations/host": (6, ("operations/witness",)),
+    "operations/maintenance": (6, ("operations/witness", "operations/store")),
     "operations/logs": (6, ("operations/vocabulary", "operations/trace")),
     "operations/discovery": (
         6,
@@ -129,6 +130,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/gpu",
             "operations/provision",
             "operations/host",
+            "operations/maintenance",
             "operations/logs",
             "operations/vocabulary",
             "operations/trace",

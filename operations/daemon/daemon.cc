@@ -15,6 +15,7 @@ constexpr int64_t kTicksOfSecond = TickTimer::kTicksOfSecond, kTicksOfMinute = T
 // Thousands of changed runs, such as at the start, are written over some seconds.
 constexpr size_t kRunsAtOnce = 200, kSeriesRunsAtOnce = 100;
 constexpr int64_t kTicksOfSeries = 10 * kTicksOfSecond;
+constexpr int64_t kTicksOfMaintenance = 5 * kTicksOfSecond;
 
 // Stacks are needed before the processes are killed.
 bool WantsStacks(const StoredChange& change) {
@@ -54,6 +55,7 @@ Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log)
       state_(&lines_.observer(), store_.get(), log),
       jobs_(loop, JobsDependencies()),
       machine_(loop, MachineDependencies()),
+      maintenance_(loop, {[this] { return Wall(); }, &lines_.observer(), &ledger_, log}),
       metrics_(loop, options_.look_at_clocks, [this] { return intake_.tcp_address(); },
                {[this] { return service_.Counts(); },
                 [this] { return log_outputs_ ? log_outputs_->Families() : std::vector<http::MetricFamily>(); },
@@ -160,6 +162,7 @@ Status Daemon::Start() {
   if (Status status = intake_.Open(); !status.ok()) return status;
   jobs_.Start(settings.discovery);
   machine_.Apply(settings.gpu, settings.host);
+  maintenance_.Apply(settings.maintenance);
   metrics_.Apply(settings.metrics, settings.otlp, settings.listen);
   StartLogOutputs();
   tick_.Start([this](int64_t number) { Tick(number); });
@@ -171,6 +174,7 @@ void Daemon::Stop() {
   if (!store_) return;
   courier_.Finish(kDeliveryTime);
   machine_.Stop();
+  maintenance_.Stop();
   jobs_.Stop();
   lines_.Finish();
   intake_.Close();
@@ -197,6 +201,7 @@ std::string Daemon::Apply(const DaemonSettings& settings) {
   if (!(settings.upstream == before.upstream)) keeper_.Apply(settings.upstream);
   if (!(settings.discovery == before.discovery)) jobs_.Apply(settings.discovery);
   machine_.Apply(settings.gpu, settings.host);
+  maintenance_.Apply(settings.maintenance);
   metrics_.Apply(settings.metrics, settings.otlp, settings.listen);
   if (!(settings.logs == before.logs)) StartLogOutputs();
   return settings.listen.readers != before.listen.readers ? " listen.readers" : "";
@@ -256,6 +261,7 @@ void Daemon::Tick(int64_t number) {
   state_.StoreRuns(now, kRunsAtOnce);
   jobs_.StoreProcesses();
   if (number % kTicksOfSeries == 0) state_.FindSeries();
+  if (number % kTicksOfMaintenance == 0) maintenance_.Tick();
   if (number % kTicksOfMinute == 0) ForgetOld();
   store_->Tick(now);
   LookForLosses();

@@ -18,6 +18,7 @@
 #include "operations/daemon/local_jobs.h"
 #include "operations/daemon/loss_log.h"
 #include "operations/daemon/machine_watch.h"
+#include "operations/daemon/maintenance_silences.h"
 #include "operations/daemon/metrics_output.h"
 #include "operations/daemon/state_writer.h"
 #include "operations/daemon/tick_timer.h"
@@ -94,6 +95,7 @@ class Daemon {
   StateWriter state_;
   LocalJobs jobs_;
   MachineWatch machine_;
+  MaintenanceSilences maintenance_;
   std::optional<outputs::Outputs> log_outputs_;
   MetricsOutput metrics_;
   DaemonService service_;

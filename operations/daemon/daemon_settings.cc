@@ -115,6 +115,23 @@ constexpr KeyRule<OtlpSettings> kOtlp[] = {
     Whole<&OtlpSettings::seconds, OtlpSettings>("seconds"),
 };
 
+// Reads the absolute path of a file.
+template <auto member, class T>
+constexpr KeyRule<T> Path(std::string_view key) {
+  return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
+            constexpr std::string_view kAccepted = "an absolute path, or \"\" for none";
+            if (Status status = config::ReadString(field, notes, kAccepted, out.*member); !status.ok()) return status;
+            const bool usable = (out.*member).empty() || (out.*member).starts_with('/');
+            return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+          }};
+}
+
+constexpr KeyRule<MaintenanceSettings> kMaintenance[] = {
+    Path<&MaintenanceSettings::scontrol, MaintenanceSettings>("scontrol"),
+    Path<&MaintenanceSettings::labels_file, MaintenanceSettings>("labels_file"),
+    Whole<&MaintenanceSettings::seconds, MaintenanceSettings>("seconds"),
+};
+
 constexpr KeyRule<LogSettings> kLogs[] = {
     {{.key = "outputs"},
      [](const Field& field, Notes& notes, LogSettings& out) {
@@ -153,6 +170,7 @@ constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::metrics, kMetrics>("metrics"),
     Object<&DaemonSettings::otlp, kOtlp>("otlp"),
     Object<&DaemonSettings::logs, kLogs>("logs"),
+    Object<&DaemonSettings::maintenance, kMaintenance>("maintenance"),
     Object<&DaemonSettings::detectors, kDetectors>("detectors"),
     {{.key = "delivery"},
      [](const Field& field, Notes& notes, DaemonSettings& out) {

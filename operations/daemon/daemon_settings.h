@@ -84,6 +84,14 @@ struct LogSettings {
   bool operator==(const LogSettings&) const = default;
 };
 
+struct MaintenanceSettings {
+  std::string scontrol;     // the path of Slurm's program; empty: Slurm is not asked
+  std::string labels_file;  // of Kubernetes' downward API; empty: none
+  int64_t seconds = 60;     // between two looks
+
+  bool operator==(const MaintenanceSettings&) const = default;
+};
+
 struct DaemonSettings {
   ListenSettings listen;
   StoreSettings store;
@@ -94,6 +102,7 @@ struct DaemonSettings {
   MetricsSettings metrics;
   OtlpSettings otlp;
   LogSettings logs;
+  MaintenanceSettings maintenance;
   Settings detectors;
   delivery::DeliverySettings delivery;  // with "links"
 };

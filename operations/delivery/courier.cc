@@ -119,6 +119,10 @@ void Courier::Finish(std::chrono::milliseconds at_most) {
 
 void Courier::Restore(const std::map<std::string, std::string>& rows, bool lacks_some) {
   deliverer_.Restore(rows, lacks_some, options_.now());
+  // A silence may have ended while no stepwatchd ran.
+  for (const StoredIncident& each : service_.incidents().Open())
+    if (service_.incidents().SilenceOf(each.incident, each.incident.opened_t) != nullptr)
+      silenced_.insert(each.incident.id);
   reconciled_ = -kReconcileSeconds;
   StoreRows();
 }
@@ -152,7 +156,10 @@ Notice Courier::NoticeNow(const StoredIncident& incident) const {
 
 void Courier::Take(const StoredChange& change) {
   if (settings_.receivers.empty() || change.what == "updated") return;
-  if (service_.incidents().SilenceOf(change.incident, service_.t()) != nullptr) return;
+  if (service_.incidents().SilenceOf(change.incident, service_.t()) != nullptr) {
+    silenced_.insert(change.incident.id);
+    return;
+  }
   Notice notice = NoticeOf(change, {settings_.link, {}});
   AddRunTo(&notice);
   deliverer_.Take(notice, options_.now());
@@ -163,16 +170,27 @@ void Courier::Reconcile() {
   const Moment now = options_.now();
   if (now.running - reconciled_ < kReconcileSeconds) return;
   reconciled_ = now.running;
+  std::set<std::string> silenced;
+  for (const StoredIncident& each : service_.incidents().Open())
+    if (service_.incidents().SilenceOf(each.incident, service_.t()) != nullptr) silenced.insert(each.incident.id);
+  EndSilences(silenced);
   if (std::none_of(settings_.receivers.begin(), settings_.receivers.end(),
                    [](const ReceiverSettings& each) { return each.type == ReceiverType::kAlertmanager; }))
     return;
   std::vector<Notice> open;
-  std::vector<std::string> silenced;
+  std::vector<std::string> quiet;
   for (const StoredIncident& each : service_.incidents().Open()) {
     open.push_back(NoticeNow(each));
-    if (service_.incidents().SilenceOf(each.incident, service_.t()) != nullptr) silenced.push_back(open.back().key);
+    if (silenced.contains(each.incident.id)) quiet.push_back(open.back().key);
   }
-  deliverer_.Reconcile(open, silenced, now);
+  deliverer_.Reconcile(open, quiet, now);
+}
+
+void Courier::EndSilences(const std::set<std::string>& silenced) {
+  for (const std::string& id : std::exchange(silenced_, silenced)) {
+    const StoredIncident* incident = service_.incidents().Find(id);
+    if (!silenced.contains(id) && IsOpenIncident(incident)) deliverer_.Take(NoticeNow(*incident), options_.now());
+  }
 }
 
 void Courier::Tick() {

@@ -81,6 +81,8 @@ class Courier final : public Deliveries {
   };
 
   void Reconcile();
+  // Sends an incident that outlasts its silence, unless somebody handles it or it was sent before.
+  void EndSilences(const std::set<std::string>& silenced);
   void StoreRows();
   void SendDue();
   void Send(const Sending& sending);
@@ -107,6 +109,7 @@ class Courier final : public Deliveries {
   // One for each receiver: a mount that hangs holds up only the receivers whose secrets are there.
   std::map<std::string, std::unique_ptr<base::IoThread>> threads_;
   std::set<std::string> in_trouble_;
+  std::set<std::string> silenced_;  // open incidents, by id, as of the last look
   double reconciled_ = 0;
   Watchdog watchdog_;
   bool is_finishing_ = false;

@@ -1,10 +1,11 @@
 """The control socket of a fake job, with the lines and metrics of a test.
 
-python fake_job.py DIRECTORY RUN [LINES [METRICS]], the last two being files that are read anew for each answer.
+python fake_job.py DIRECTORY RUN [LINES [METRICS]], the last two being files that are read anew after each change.
 """
 
 from __future__ import annotations
 
+import functools
 import http.server
 import json
 import os
@@ -17,6 +18,14 @@ DIRECTORY, RUN = Path(sys.argv[1]), sys.argv[2]
 LINES, METRICS = (Path(path) for path in (*sys.argv[3:], *["/dev/null"] * 2)[:2])
 
 
+@functools.lru_cache(maxsize=1)
+def beats_since(since: int, _changed: tuple[int, int]) -> bytes:
+    """Return the answer about beats; made once, since many jobs with large ones would slow each other down."""
+    lines = LINES.read_bytes().splitlines()
+    head = {"version": 1, "run": RUN, "rank": 0, "next": len(lines), "newest": len(lines), "lost": 0, "dropped": 0}
+    return json.dumps(head, separators=(",", ":"))[:-1].encode() + b',"beats":[' + b",".join(lines[since:]) + b"]}"
+
+
 class Socket(http.server.BaseHTTPRequestHandler):
     """Answers about beats and metrics."""
 
@@ -24,13 +33,12 @@ class Socket(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        since = re.search(r"since=(\d+)", self.path)
-        lines = LINES.read_bytes().splitlines()
-        head = {"version": 1, "run": RUN, "rank": 0, "next": len(lines), "newest": len(lines), "lost": 0, "dropped": 0}
-        beats = b",".join(lines[int(since.group(1)) if since else 0 :])
-        body = json.dumps(head, separators=(",", ":"))[:-1].encode() + b',"beats":[' + beats + b"]}"
         if self.path == "/metrics":
             body = METRICS.read_bytes()
+        else:
+            since = re.search(r"since=(\d+)", self.path)
+            file = LINES.stat()
+            body = beats_since(int(since.group(1)) if since else 0, (file.st_mtime_ns, file.st_size))
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

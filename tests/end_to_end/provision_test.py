@@ -295,8 +295,7 @@ def test_an_incident_of_stepwatchd_mutes_the_coarser_alert_of_the_same_run(full:
             }
 
         twins = {
-            "loss_spike": "TrainingLossSpike",
-            "grad_explosion": "GradientExplosion",
+            "divergence": "TrainingLossSpike",
             "out_of_memory": "GPUOutOfMemory",
             "loss_nonfinite": "NotFinite",
             "stuck": "Stalled",
@@ -312,6 +311,31 @@ def test_an_incident_of_stepwatchd_mutes_the_coarser_alert_of_the_same_run(full:
             until(lambda name=alert: state(name).get("r1") == "suppressed", lambda name=alert: state(name))
             # TrainingThroughputDrop of r2 is muted by Stalled of r2, as long as that fires.
             assert alert == "TrainingThroughputDrop" or state(alert)["r2"] != "suppressed"
+
+
+def severities_of_rules(directory: Path) -> dict[str, str]:
+    groups = [group for path in (directory / "prometheus/rules").glob("*.yml") for group in read_yaml(path)["groups"]]
+    return {rule["alert"]: rule["labels"]["severity"] for group in groups for rule in group["rules"] if "alert" in rule}
+
+
+def test_a_critical_alert_mutes_the_warning_about_the_same_fault_and_is_not_muted_by_it(
+    full: Path, tmp_path: Path
+) -> None:
+    severities = severities_of_rules(full)
+    with alertmanager(tmp_path, free_ports(1)[0], full / "alertmanager/alertmanager.yml") as server:
+
+        def muted() -> dict[str, bool]:
+            found = server.get("/api/v2/alerts")
+            return {each["labels"]["alertname"]: each["status"]["state"] == "suppressed" for each in found}
+
+        for incident, alert in {"loss_spike": "TrainingLossSpike", "grad_explosion": "GradientExplosion"}.items():
+            assert severities[alert] == "critical"
+            run = {"run": f"r {alert}"}
+            send(server.url, {"alertname": incident, "severity": "warning", "incident": "i1", **run})
+            until(lambda name=incident: muted().get(name) is False, muted)
+            send(server.url, {"alertname": alert, "severity": "critical", "cluster": "c", **run})
+            until(lambda name=incident: muted().get(name) is True, muted)
+            assert muted()[alert] is False
 
 
 # --- Grafana and compose ---

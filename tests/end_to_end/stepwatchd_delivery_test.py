@@ -6,9 +6,11 @@ import functools
 import http.client
 import http.server
 import json
+import resource
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import command_line
 from build_tree import BUILD
 from described_api import token_file
 from monitoring_tools import Server, alertmanager, free_ports, until
-from stepwatchd_process import DAEMON, DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, start
+from stepwatchd_process import DAEMON, DEADLINE_SECONDS, NO_JOBS, Stepwatchd, beat, event, start
 
 SECRET = "hook-secret-5d41402abc4b2a76"
 HANGING_LOOKUP = BUILD / "lib/libstepwatch_hanging_lookup.so"
@@ -158,6 +160,53 @@ def test_a_kill_between_post_and_receipt_loses_nothing_and_repeats_one_message(
         daemon.make_incident("r3")
         daemon.until(lambda: "r3" in {notice["run"] for notice in receiver.notices()})
         assert len(receiver.notices()) == 4
+
+
+def test_a_kill_on_a_full_disk_loses_no_message_and_marks_each_that_it_repeats(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    def sent(run: str) -> list[bool]:
+        return [notice["repeated"] for notice in receiver.notices() if notice["run"] == run]
+
+    def limit(size: int) -> None:
+        assert daemon.process is not None
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def waiting() -> float:
+        return daemon.metric('stepwatchd_delivery_waiting{receiver="hook"}')
+
+    with Stepwatchd(tmp_path, settings(tmp_path, receiver.url)) as daemon:
+        daemon.make_incident("received")
+        daemon.until(lambda: sent("received") and waiting() == 0)
+        refusals: list[str] = []
+
+        def refuse(body: dict[str, Any]) -> int:
+            refusals.extend(notice["run"] for notice in receiver.bodies.pop()["notices"])
+            return 503
+
+        receiver.answer = refuse
+        daemon.make_incident("stored")
+        daemon.until(lambda: "stored" in refusals)
+        daemon.until(lambda: daemon.ask("GET", "/-/ready")[0] == 200)
+        limit(64)
+        daemon.make_incident("on a full disk")
+        daemon.until(lambda: daemon.ask("GET", "/-/ready")[0] == 503)
+        receiver.answer = lambda body: 200
+        daemon.until(lambda: sent("stored") and sent("on a full disk") and waiting() == 0)
+        daemon.kill(signal.SIGKILL)
+        daemon.start()
+        # Its receipt could not be stored. The other one's could, and of the third the store never knew.
+        daemon.until(lambda: len(sent("stored")) == 2 and waiting() == 0)
+        daemon.kill(signal.SIGKILL)
+        daemon.start()
+        daemon.make_incident("later")
+        daemon.until(lambda: sent("later"))
+        assert {run: sent(run) for run in ("received", "stored", "on a full disk", "later")} == {
+            "received": [False],
+            "stored": [False, True],
+            "on a full disk": [False],
+            "later": [False],
+        }
 
 
 def test_failures_are_retried_and_a_rejection_is_a_dead_letter(tmp_path: Path, receiver: Receiver) -> None:
@@ -337,6 +386,38 @@ def test_secrets_are_in_no_log_metric_answer_or_file_of_the_state(tmp_path: Path
         assert all(SECRET.encode() not in content for content in contents)
 
 
+def test_no_type_of_receiver_shows_its_secrets(tmp_path: Path, receiver: Receiver) -> None:
+    def secret(name: str, text: str = "{}") -> str:
+        (tmp_path / name).write_text(text.format(f"{SECRET}-{name}") + "\n")
+        return str(tmp_path / name)
+
+    receiver.answer = lambda body: 401
+    webhook = secret("webhook.url", f"http://127.0.0.1:{receiver.server.server_port}/{{}}")
+    away = secret("away.url", "http://127.0.0.1:1/hook?access_token={}")
+    mail = {"url": "smtp://127.0.0.1:1", "from": "a@example.org", "to": ["b@example.org"], "user": "a"}
+    receivers: list[dict[str, Any]] = [
+        {"type": "webhook", "url_file": webhook, "secret_file": secret("s"), "token_file": secret("t")},
+        *[{"type": bot, "url_file": away, "secret_file": secret(bot)} for bot in ("feishu", "dingtalk")],
+        *[{"type": bot, "url_file": away} for bot in ("wecom", "slack")],
+        {"type": "email", **mail, "password_file": secret("password")},
+        {"type": "alertmanager", "url_file": away, "token_file": secret("token")},
+    ]
+    named = [{"name": each["type"], **each} for each in receivers]
+    with Stepwatchd(tmp_path, {**NO_JOBS, "delivery": {"receivers": named}}) as daemon:
+        daemon.make_incident("r1")
+        daemon.until(lambda: all(each["failed"] for each in receivers_of(daemon)))
+        assert len(receivers_of(daemon)) == len(receivers)
+        texts = [daemon.ask("GET", path)[2] for path in ("/v1/deliveries", "/metrics", "/v1/incidents")]
+        for each in named:
+            done = run_stepwatchd("test-alert", each["name"], "--config", daemon.config)
+            assert done.returncode == 1, done.stdout
+            texts += [done.stdout, done.stderr]
+        daemon.kill(signal.SIGTERM)
+        files = [path for path in (daemon.directory / "state").rglob("*") if path.is_file()]
+        assert all(SECRET not in text for text in texts)
+        assert all(SECRET.encode() not in path.read_bytes() for path in [*files, daemon.log])
+
+
 def run_stepwatchd(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run a verb of stepwatchd."""
     command = [str(DAEMON), *map(str, arguments)]
@@ -416,3 +497,44 @@ def test_ten_thousand_alerts_are_delivered_while_other_requests_are_answered(
         daemon.until(lambda: daemon.metric('stepwatchd_delivery_waiting{receiver="hook"}') == 0)
         with daemon.store() as store:
             daemon.until(lambda: store.execute("SELECT count(*) FROM deliveries").fetchone()[0] == 1000)
+
+
+def write_program(path: Path, script: str) -> None:
+    """Write a program of the shell, whole at once."""
+    new = path.with_suffix(".new")
+    new.write_text("#!/bin/sh\n" + script + "\n")
+    new.chmod(0o755)
+    new.rename(path)
+
+
+def test_a_run_on_nodes_in_maintenance_is_silenced_while_slurm_reserves_them(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    scontrol = tmp_path / "scontrol"
+    now = int(time.time())
+    reservation = (
+        "echo ReservationName=power StartTime={} EndTime={} Nodes='h[1-3]' Flags=MAINT,SPEC_NODES State=ACTIVE"
+    )
+    write_program(scontrol, reservation.format(now - 60, now + 3600))
+    watched = settings(tmp_path, receiver.url, maintenance={"scontrol": str(scontrol), "seconds": 1})
+    with Stepwatchd(tmp_path, watched) as daemon:
+        daemon.send(start("reserved"), event("other", "start", world=1, host="login"))
+        (silence,) = daemon.until(lambda: daemon.get("/v1/silences")["silences"])
+        assert (silence["run"], silence["by"], silence["note"]) == ("reserved", "Slurm", "maintenance power")
+        assert silence["until_t"] == now + 3600
+        assert daemon.make_incident("reserved")["silenced_by"] == silence["id"]
+        daemon.send(*[beat(step, "nan", run="other") for step in range(4)])
+        daemon.until(lambda: receiver.changes() == ["opened"])
+        assert receiver.notices()[0]["run"] == "other"
+        # It outlives a kill, also while Slurm is away, and ends with the reservation.
+        write_program(scontrol, "exit 1")
+        daemon.until(lambda: "cannot be read" in daemon.log.read_text())
+        daemon.kill()
+        daemon.start()
+        daemon.until(lambda: daemon.log.read_text().count("cannot be read") == 2)
+        assert [each["id"] for each in daemon.get("/v1/silences")["silences"]] == [silence["id"]]
+        write_program(scontrol, "echo No reservations in the system")
+        daemon.until(lambda: daemon.get("/v1/silences")["silences"] == [])
+        daemon.make_incident("reserved too")
+        # An incident that outlasts its silence is sent, too.
+        daemon.until(lambda: {notice["run"] for notice in receiver.notices()} == {"other", "reserved", "reserved too"})

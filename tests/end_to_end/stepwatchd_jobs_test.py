@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import python_programs
+from monitoring_tools import alertmanager, free_ports
 from stepwatchd_process import Stepwatchd, own_jobs
 
 pytest.importorskip("stepwatch", reason="the Python package is not installed")
@@ -29,9 +30,9 @@ def daemon(tmp_path: Path) -> Iterator[Stepwatchd]:
 def start(tmp_path: Path) -> Iterator[Start]:
     jobs: list[python_programs.Program] = []
 
-    def begin(*arguments: object) -> python_programs.Program:
+    def begin(*arguments: object, **variables: str) -> python_programs.Program:
         command = [str(JOB), str(tmp_path), *map(str, arguments)]
-        jobs.append(python_programs.start(command, env={**os.environ, "OMP_NUM_THREADS": "1"}))
+        jobs.append(python_programs.start(command, env={**os.environ, "OMP_NUM_THREADS": "1", **variables}))
         return jobs[-1]
 
     yield begin
@@ -75,3 +76,32 @@ def test_the_rank_that_is_stopped_is_named_and_not_the_one_that_waits_for_it(dae
     ranks[1].send_signal(signal.SIGCONT)
     daemon.until(lambda: daemon.incidents(run)[0]["state"] == "resolved")
     assert len(daemon.incidents(run)) == 1
+
+
+def test_the_owner_and_partition_of_a_job_reach_metrics_routes_and_alerts(tmp_path: Path, start: Start) -> None:
+    (port,) = free_ports(1)
+    config = tmp_path / "alertmanager.yml"
+    config.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    url = f"http://127.0.0.1:{port}"
+    delivery = {
+        "receivers": [{"name": name, "type": "alertmanager", "url": url} for name in ("team", "others")],
+        "routes": [{"owner": "ml-*", "receivers": ["team"]}, {"receivers": ["others"]}],
+    }
+    with (
+        alertmanager(tmp_path, port, config) as server,
+        Stepwatchd(tmp_path, {**own_jobs(), "delivery": delivery}) as daemon,
+    ):
+        start(MANY, 40, STEPWATCH_OWNER="ml-team", SLURM_JOB_USER="ada", SLURM_JOB_PARTITION="a100")
+        run = run_of(daemon)
+        daemon.until(lambda: daemon.get(f"/v1/runs/{run}")["owner"])  # beats come later than the pulse
+        detail = daemon.get(f"/v1/runs/{run}")
+        assert (detail["owner"], detail["partition"]) == ("ml-team", "a100")
+        info = f'stepwatch_run_info{{run="{run}",host="{detail["hosts"][0]}",owner="ml-team",partition="a100"}} 1'
+        assert info in daemon.ask("GET", "/metrics")[2].splitlines()
+        incident = daemon.incident_of(run)["id"]
+
+        def labels() -> list[dict[str, str]]:
+            alerts = [alert["labels"] for alert in server.get("/api/v2/alerts")]
+            return [each for each in alerts if each["incident"] == incident]
+
+        assert daemon.until(labels)[0]["owner"] == "ml-team"

@@ -20,7 +20,7 @@ from build_tree import STEPWATCHD, skip_without
 
 skip_without(STEPWATCHD)
 DAEMON = STEPWATCHD
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 180
 NO_JOBS = {"discovery": {"enabled": False}}
 
 

@@ -58,11 +58,22 @@ def stored(daemon: Stepwatchd) -> set[str]:
         return {row[0] for row in store.execute("SELECT id FROM incidents")}
 
 
-def keeps(daemon: Stepwatchd, *ids: str) -> None:
-    """Check that it stores incidents, and still has them after a kill."""
+def kill_when_stored(daemon: Stepwatchd, *ids: str) -> None:
+    """Kill it once it has stored incidents: while a slow disk is taken for a hanging one, they wait in memory."""
     daemon.until(lambda: ready(daemon) and stored(daemon) >= set(ids))
     daemon.kill()
+
+
+def start_with_store(daemon: Stepwatchd) -> None:
+    """Start it, and wait for its store, which may open later than it answers."""
     daemon.start()
+    daemon.until(lambda: ready(daemon))
+
+
+def keeps(daemon: Stepwatchd, *ids: str) -> None:
+    """Check that it stores incidents, and still has them after a kill."""
+    kill_when_stored(daemon, *ids)
+    start_with_store(daemon)
     assert known(daemon) >= set(ids)
 
 
@@ -189,8 +200,7 @@ def test_each_page_may_be_damaged_and_readable_incidents_stay(daemon: Stepwatchd
         damaged = bytearray(whole)
         damaged[page : page + PAGE] = bytes(PAGE) if count % 2 else random.Random(page).randbytes(PAGE)
         database(daemon).write_bytes(damaged)
-        daemon.start()
-        assert ready(daemon), page
+        start_with_store(daemon)
         kept += known(daemon) == ids
         if known(daemon) != ids:
             assert set_aside(daemon)[0].read_bytes() == damaged
@@ -205,10 +215,9 @@ def test_files_beside_the_database_may_be_missing_damaged_or_strange(daemon: Ste
     strange: tuple[Callable[[Path], None], ...] = (nothing, empty, garbage, directory, fifo, link_to_nowhere)
     for damage in strange:
         incident = daemon.make_incident(damage.__name__)
-        daemon.kill()
+        kill_when_stored(daemon, incident["id"])
         damage(Path(f"{database(daemon)}{ending}"))
-        daemon.start()
-        daemon.until(lambda: ready(daemon))
+        start_with_store(daemon)
         assert incident["id"] in known(daemon) or daemon.metric("stepwatchd_store_changes_lost_total") > 0, (
             damage.__name__
         )
@@ -235,7 +244,7 @@ def test_a_state_directory_that_is_removed_is_made_again(daemon: Stepwatchd) -> 
 
 def test_a_disk_that_is_full_at_the_start_does_not_stop_the_watching(daemon: Stepwatchd) -> None:
     before = daemon.make_incident("before")
-    daemon.kill()
+    kill_when_stored(daemon, before["id"])
     with daemon.log.open("ab") as log:
         daemon.process = subprocess.Popen(
             daemon.command(),
@@ -345,7 +354,7 @@ def story(daemon: Stepwatchd, dice: random.Random, turns: int) -> None:
     writable()
     daemon.until(lambda: ready(daemon))
     daemon.kill()
-    daemon.start()
+    start_with_store(daemon)
     missing = set(reported) - known(daemon)
     log = daemon.log.read_text()
     is_reported = "lost" in log and set_aside(daemon) != [] or "had its store there" in log

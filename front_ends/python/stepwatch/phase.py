@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stepwatch.reporting.block import Block
 
 if TYPE_CHECKING:
-    from stepwatch.reporting.reporter import Reporter
+    from stepwatch.reporting.reporter import Entered, Reporter
 
 
 class phase(Block):
@@ -36,8 +36,8 @@ class phase(Block):
         self._name = name
         self._expires = expires
 
-    def _enter(self, reporter: Reporter) -> tuple[int, int] | None:
+    def _enter(self, reporter: Reporter) -> Entered | None:
         return reporter.enter(self._name, self._expires)
 
-    def _leave(self, reporter: Reporter, before: tuple[int, int]) -> None:
+    def _leave(self, reporter: Reporter, before: Entered) -> None:
         reporter.leave(before)

@@ -129,6 +129,38 @@ def test_with_several_monitors_the_first_one_gets_reports_and_each_can_be_named(
     assert "".join(capfd.readouterr()).count("2 monitors") == 1
 
 
+def sizes() -> list[float]:
+    """Return the sizes of checkpoints in all beats."""
+    return [beat["checkpoint_bytes"] for beat in beats() if "checkpoint_bytes" in beat]
+
+
+def test_the_size_of_a_checkpoint_is_what_the_process_writes_in_its_phase(tmp_path: Path, runtime: Path) -> None:
+    monitor, model, optimizer = opened(tmp_path)
+    large = {"weights": torch.zeros(2**20)}
+    with monitor:
+        train(model, optimizer, 1)
+        with stepwatch.phase("checkpoint"):
+            torch.save(large, tmp_path / "large.pt")
+        (size,) = sizes()
+        assert abs(size - (tmp_path / "large.pt").stat().st_size) < 100_000
+        assert beats()[-1]["phase"] == "train"
+        # None of these is a checkpoint whose size is known.
+        with stepwatch.phase("eval"):
+            torch.save(large, tmp_path / "results.pt")
+        with stepwatch.phase("checkpoint"):
+            (tmp_path / "written_later").write_text("metadata")
+        with pytest.raises(OSError), stepwatch.phase("checkpoint"):
+            torch.save(large, tmp_path / "cut.pt")
+            raise OSError
+        assert sizes() == [size]
+        # The user knows better.
+        stepwatch.report(checkpoint_bytes=5e9)
+        train(model, optimizer, 1)
+        with stepwatch.phase("checkpoint"):
+            torch.save(large, tmp_path / "large.pt")
+        assert sizes() == [size, 5e9]
+
+
 def test_training_is_bit_equal_with_reports_and_phases(tmp_path: Path, runtime: Path) -> None:
     plain = mlp()
     train(plain, torch.optim.SGD(plain.parameters(), lr=0.125), 4)

@@ -32,6 +32,7 @@ TEST_CASE("every key is read into its place") {
     "upstream": {"url": "http://h:1", "token_file": "/u", "spool_mib": 5},
     "gpu": {"source": "dcgm", "peak_flops": 989e12},
     "host": {"directories": ["/checkpoints"]},
+    "maintenance": {"scontrol": "/usr/bin/scontrol", "labels_file": "/etc/podinfo/labels", "seconds": 30},
     "logs": {"outputs": [{"name": "all", "type": "file", "path": "/r.jsonl"}]},
     "detectors": {"stuck": {"silence_seconds_min": 60}, "numerics": {"spike_samples": 7}, "pace": {"drop_ratio": 0.5}}
   })");
@@ -44,6 +45,7 @@ TEST_CASE("every key is read into its place") {
   CHECK(settings.upstream == UpstreamSettings{"http://h:1", "/u", 5});
   CHECK(settings.gpu == GpuSettings{"dcgm", 989e12});
   CHECK(settings.host == HostSettings{{"/checkpoints"}});
+  CHECK(settings.maintenance == MaintenanceSettings{"/usr/bin/scontrol", "/etc/podinfo/labels", 30});
   REQUIRE(settings.logs.outputs.size() == 1);
   CHECK(settings.logs.outputs[0].path == "/r.jsonl");
   CHECK(settings.detectors.stuck.silence_seconds_min == 60);

@@ -164,6 +164,41 @@ TEST_CASE("the owner that a run reports is in its messages, and chooses their re
   CHECK(office.posted.front().outgoing.body.find(R"("owner":"ada")") != std::string::npos);
 }
 
+TEST_CASE("an incident that outlasts its silence is sent once, when the silence ends") {
+  Office office;
+  REQUIRE(base::ReplaceFile(office.directory / "url", "http://h/x\n").ok());
+  office.settings.receivers = {Hook("hook", office.directory / "url")};
+  office.Apply();
+  office.Opened("sent before");
+  office.Until([&] { return office.posted.size() == 1; });
+  office.posted.front().then({200, "", "", {}});
+  office.Until([&] { return office.Listed()["sent"].size() == 1; });
+  const double end = office.service.now + 100;
+  REQUIRE(office.service.incidents().Add({"s", "", "", "kim", "", office.service.now, end}));
+  office.Opened("lasts");
+  office.Opened("handled");
+  (void)office.service.incidents().Acknowledge("handled", {"kim", "", end});
+  office.Opened("over");
+  (void)office.service.incidents().Change(ChangeOf(1, "over", IncidentState::kResolved).incident);
+  SECTION("while it runs") {
+    office.Until([&] { return office.service.now > end - 1; });
+  }
+  SECTION("while it is away") {
+    office.courier.reset();
+    office.Open();
+    office.service.now = end + 1000;
+    office.Apply();
+  }
+  CHECK(office.posted.size() == 1);
+  office.Until([&] { return office.posted.size() == 2; });
+  CHECK(office.posted[1].outgoing.body.find("lasts") != std::string::npos);
+  office.posted[1].then({200, "", "", {}});
+  office.Until([&] { return office.Listed()["sent"].size() == 2; });
+  const double later = office.service.now + 100;
+  office.Until([&] { return office.service.now > later; });
+  CHECK(office.posted.size() == 2);
+}
+
 TEST_CASE("the files of secrets are read before each sending, and one that is missing is retried") {
   Office office;
   const std::string path = office.directory / "url";

@@ -7,14 +7,19 @@ import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Optional
 
 from stepwatch import _core
 from stepwatch.hooks.eager_calls import eager
 from stepwatch.kept_in_models import ClosedSession, KeptInModels
 from stepwatch.reporting.late_numbers import LateNumbers
 from stepwatch.reporting.peak_rate import PeakRate
+from stepwatch.reporting.written_bytes import written_bytes
 
+# The phase before it, for the session, and the bytes written so far if the phase is "checkpoint".
+Entered = tuple[tuple[int, int], Optional[int]]
+# A checkpoint that is written after its phase, by another thread or process, leaves less than this in its phase.
+CHECKPOINT_BYTES_MIN = 1 << 20
 PHASES = ("init", "train", "eval", "checkpoint", "paused")
 
 
@@ -48,6 +53,7 @@ class Reporter(KeptInModels):
         self._learning_rate = learning_rate
         self._process = os.getpid()
         self._warned: set[str] = set()
+        self._sizes_are_reported = False  # by the user
         self._call = eager(Reporter._report)  # not a bound method: the session must be freed with its last holder
 
     def _of_copies(self) -> dict[str, Any]:
@@ -85,6 +91,7 @@ class Reporter(KeptInModels):
         known: list[tuple[str, float]] = []
         names: list[str] = []
         tensors: list[Any] = []
+        self._sizes_are_reported = self._sizes_are_reported or "checkpoint_bytes" in numbers
         for name, value in numbers.items():
             if value is None:
                 continue
@@ -126,7 +133,7 @@ class Reporter(KeptInModels):
         if self.late.dropped:
             self.warn_once("dropped", "numbers that were reported from a device did not come in time and are lost")
 
-    def enter(self, phase: str, expires: float | timedelta | None) -> tuple[int, int] | None:
+    def enter(self, phase: str, expires: float | timedelta | None) -> Entered | None:
         """Begin a phase; return the argument for `leave`, or None if the phase is unknown."""
         seconds = expires.total_seconds() if isinstance(expires, timedelta) else float(expires or 0)
         if phase not in PHASES or not seconds >= 0:
@@ -136,12 +143,26 @@ class Reporter(KeptInModels):
                 "expires: seconds, at least 0; the phase is unchanged",
             )
             return None
-        return self._session.set_phase(phase, seconds)
+        before = self._session.set_phase(phase, seconds)
+        if before is None:  # of the session of a copy
+            return None
+        return before, written_bytes() if phase == "checkpoint" else None
 
-    def leave(self, before: tuple[int, int] | None) -> None:
-        """Restore the phase before `enter`."""
-        if before is not None:
-            self._session.restore_phase(before)
+    def leave(self, before: Entered | None) -> None:
+        """Restore the phase before `enter`. A phase "checkpoint" without an error has its size reported."""
+        if before is None:
+            return
+        phase, written_before = before
+        self._session.restore_phase(phase)
+        if written_before is not None and sys.exc_info()[0] is None:
+            self._report_size(written_before)
+
+    def _report_size(self, written_before: int) -> None:
+        written = written_bytes()
+        if written is None or self._sizes_are_reported or os.getpid() != self._process:
+            return
+        if written - written_before >= CHECKPOINT_BYTES_MIN:
+            self._session.report([("checkpoint_bytes", float(written - written_before))], max(0, self.last_step))
 
     def enter_part(self, part: int) -> int:
         """Begin a part of the step, by its number; return the one before, for another call."""
