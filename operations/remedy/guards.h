@@ -1,0 +1,25 @@
+// Whether a rule may act now: its guards, its limits, and the limit of nodes. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "operations/remedy/action.h"
+#include "operations/remedy/policy.h"
+
+namespace stepwatch::operations::remedy {
+
+// What is known of the trigger and its run now.
+struct Situation {
+  double triggered_t = 0;
+  std::optional<RunPhase> phase;  // nullopt: unknown
+};
+
+// The reason why the action must wait; empty: it may start. `actions`: all that are kept, this one too. Shadowed
+// actions limit shadowed ones, and real actions real ones.
+std::string Hindrance(const Policy& policy, const Rule& rule, const Action& action, const Situation& situation,
+                      std::span<const Action> actions, double now);
+
+}  // namespace stepwatch::operations::remedy
