@@ -11,7 +11,7 @@
 
 namespace stepwatch::operations::remedy {
 
-// What is known of the trigger and its run now.
+// The known facts about the trigger and its run now.
 struct Situation {
   double triggered_t = 0;
   std::optional<RunPhase> phase;  // nullopt: unknown
