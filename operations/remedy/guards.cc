@@ -19,11 +19,6 @@ bool HasStarted(const Action& action) {
   }
 }
 
-// Actions for one run limit each other; those without a run, on one host.
-bool HasSameSubject(const Trigger& one, const Trigger& other) {
-  return one.run == other.run && (!one.run.empty() || one.host == other.host);
-}
-
 bool TakesNode(const Policy& policy, const std::string& rule_name) {
   for (const Rule& rule : policy.rules) {
     if (rule.name != rule_name || rule.type != DeedType::kProgram) continue;
@@ -45,8 +40,12 @@ std::string Seconds(double seconds) {
 
 }  // namespace
 
+bool HasSameSubject(const Trigger& one, const Trigger& other) {
+  return one.run == other.run && (!one.run.empty() || one.host == other.host);
+}
+
 std::string Hindrance(const Policy& policy, const Rule& rule, const Action& action, const Situation& situation,
-                      std::span<const Action> actions, double now) {
+                      const Actions& actions, double now) {
   if (const double age = now - situation.triggered_t; age < rule.after_seconds)
     return "its trigger must last " + Seconds(rule.after_seconds);
   if (!rule.phases.empty()) {
@@ -58,8 +57,8 @@ std::string Hindrance(const Policy& policy, const Rule& rule, const Action& acti
     return std::to_string(action.trigger.ranks.size()) + " ranks are affected, more than ranks_max";
   int64_t today = 0;
   std::set<std::string> nodes;
-  for (const Action& each : actions) {
-    if (each.id == action.id || each.is_shadow != action.is_shadow) continue;
+  for (const auto& [id, each] : actions) {
+    if (id == action.id || each.is_shadow != action.is_shadow) continue;
     if (HoldsNode(policy, each)) nodes.insert(each.trigger.host);
     if (each.rule != rule.name || !HasStarted(each) || !HasSameSubject(each.trigger, action.trigger)) continue;
     if (!IsOver(each.state)) return "an action of this rule is still in progress";

@@ -35,7 +35,9 @@ struct Fleet {
   }
 
   std::string Ask(const Action& action, double now, const Situation& situation = {}) {
-    return Hindrance(policy, rule(), action, situation, actions, now);
+    Actions by_id;
+    for (const Action& each : actions) by_id.emplace(each.id, each);
+    return Hindrance(policy, rule(), action, situation, by_id, now);
   }
 };
 
