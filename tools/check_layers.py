@@ -103,6 +103,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
         6,
         ("operations/vocabulary", "operations/store", "operations/runs", "operations/intake"),
     ),
+    "operations/remedy": (6, ("operations/vocabulary", "operations/intake")),
     "operations/witness": (6, ("operations/vocabulary",)),
     "operations/gpu": (6, ("operations/vocabulary", "operations/witness")),
     "operations/logs/outputs": (

@@ -45,6 +45,7 @@ struct ApplyArguments {
   WaitArguments wait;
   bool dry_run = false;
   bool is_volatile = false;        // the file stays: the job runs the text until the file changes
+  bool returns = false;            // with is_volatile: until its window is complete
   std::optional<int64_t> at_step;  // the first step with the new config
   bool json = false;
 };
@@ -203,6 +204,7 @@ std::string HoldsNow(const EditText& text) {
 
 std::string ApplyRoute(const ApplyArguments& arguments) {
   std::string query = arguments.is_volatile ? "volatile=1" : "";
+  if (arguments.returns) query += "&returns=1";
   if (arguments.at_step) query += fmt::format("{}at_step={}", query.empty() ? "" : "&", *arguments.at_step);
   return query.empty() ? "/v1/apply" : "/v1/apply?" + query;
 }
@@ -369,6 +371,9 @@ void AddApply(CLI::App* app, int* exit_code) {
   AddBegin(verb, &arguments->wait);
   verb->add_flag("--volatile", arguments->is_volatile,
                  "apply FILE without writing the config file; it holds until the file changes");
+  verb->add_flag("--return", arguments->returns,
+                 "with --volatile: the job goes back to its config file when the window of FILE is complete")
+      ->needs("--volatile");
   verb->add_option(
           "--at-step", arguments->at_step,
           "apply FILE at this step on all ranks; a step that has passed selects the next one. The current plan runs "

@@ -80,24 +80,29 @@ void Begin(const Request& request, Job& job, ConfigChange change, OnAnswer then)
 // The parameters of an apply; nullopt if one is unknown or given twice.
 struct ApplyQuery {
   uint64_t is_override = 0;
+  uint64_t returns = 0;
   uint64_t at_step = 0;
 };
 std::optional<ApplyQuery> ApplyQueryFrom(std::string_view query_untrusted) {
   ApplyQuery query;
-  bool has_override = false, has_step = false;
+  bool has_override = false, has_return = false, has_step = false;
   while (!query_untrusted.empty()) {
     const size_t end = query_untrusted.find('&');
     const std::string each(query_untrusted.substr(0, end));
     query_untrusted.remove_prefix(end == std::string_view::npos ? query_untrusted.size() : end + 1);
     const std::optional<uint64_t> is_override = http::NumberInQuery(each, "volatile", 2);
+    const std::optional<uint64_t> returns = http::NumberInQuery(each, "returns", 2);
     const std::optional<uint64_t> at_step = http::NumberInQuery(each, "at_step", kStepMax + 1);
     if (is_override && *is_override <= 1 && !std::exchange(has_override, true))
       query.is_override = *is_override;
+    else if (returns && *returns <= 1 && !std::exchange(has_return, true))
+      query.returns = *returns;
     else if (at_step && *at_step <= kStepMax && !std::exchange(has_step, true))
       query.at_step = *at_step;
     else
       return std::nullopt;
   }
+  if (query.returns > query.is_override) return std::nullopt;
   return query;
 }
 
@@ -191,10 +196,11 @@ http::Answer Pause(Job& job, bool pause) {
 void BeginApply(const Request& request, Job& job, OnAnswer then) {
   const std::optional<ApplyQuery> query = ApplyQueryFrom(request.query);
   if (!query)
-    return then(http::BadRequest("the query may be volatile=1 and at_step=N, each once; found \"" +
+    return then(http::BadRequest("the query may be volatile=1, with it returns=1, and at_step=N, each once; found \"" +
                                  base::Printable(request.query) + "\""));
   ConfigChange change;
   change.is_override = query->is_override == 1;
+  change.returns = query->returns == 1;
   change.at_step = static_cast<int64_t>(query->at_step);
   change.text = request.body;
   Begin(request, job, std::move(change), std::move(then));

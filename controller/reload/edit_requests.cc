@@ -56,7 +56,7 @@ void EditRequests::OrderOverride(const EditOrder& order, const OnOrdered& then) 
   const ConfigChange& change = order.change;
   const std::string before = state_.seen, in_file = state_.in_file.value_or(before);
   if (change.if_match.empty() || change.if_match == in_file)
-    *report = Override(change.text, change.peer, order.on_written, change.at_step);
+    *report = Override(change, order.on_written);
   else
     report->outcome = Outcome::kConflict;
   report->replaced_sha256 = in_file;
@@ -138,12 +138,11 @@ Verdict EditRequests::VerdictOn(const std::string& sha256, const std::string& se
   return about(undecided ? Verdict::Kind::kPending : Verdict::Kind::kOff, 0);
 }
 
-ChangeReport EditRequests::Override(const std::string& text, const std::optional<output::EditPeer>& peer,
-                                    const std::function<void(const std::string& sha256)>& on_accepted,
-                                    int64_t at_step) {
+ChangeReport EditRequests::Override(const ConfigChange& change,
+                                    const std::function<void(const std::string& sha256)>& on_accepted) {
   using Outcome = ChangeReport::Outcome;
   ChangeReport report;
-  report.sha256 = base::Sha256Hex(text);
+  report.sha256 = base::Sha256Hex(change.text);
   const auto is = [&](Outcome outcome) {
     report.outcome = outcome;
     return report;
@@ -155,10 +154,12 @@ ChangeReport EditRequests::Override(const std::string& text, const std::optional
   const bool goes_on = state_.window && !state_.stopping && !state_.armed && state_.window->sha256 == report.sha256;
   const bool waits = state_.armed && state_.armed->sha256 == report.sha256;
   if (state_.seen == report.sha256 && (goes_on || waits)) return is(Outcome::kUnchanged);
-  Edit edit = parts_.pipeline->Parse(report.sha256, text);
-  edit.at_step = at_step;
+  Edit edit = parts_.pipeline->Parse(report.sha256, change.text);
+  edit.at_step = change.at_step;
   const EditIntent intent = parts_.pipeline->Classify(&edit, state_.next_plan_id);
-  const Status refusal = intent == EditIntent::kRefused ? edit.refusal : WhyNoStep(intent, at_step);
+  Status refusal = intent == EditIntent::kRefused ? edit.refusal : WhyNoStep(intent, change.at_step);
+  if (refusal.ok() && change.returns && intent != EditIntent::kRun)
+    refusal = Status(StatusCode::kInvalid, "a return to the file requires a config that collects; this one does not");
   if (!refusal.ok()) {
     report.message = refusal.message();
     report.place = refusal.place();
@@ -167,12 +168,12 @@ ChangeReport EditRequests::Override(const std::string& text, const std::optional
   if (controller.agreement() != nullptr) controller.agreement()->DiscardWriteBack();
   parts_.resampler->OnNewEdit();
   if (on_accepted) IgnoreExceptions([&] { on_accepted(report.sha256); });
-  parts_.history->Overridden(report.sha256, text, state_.seen, peer,
+  parts_.history->Overridden(report.sha256, change.text, state_.seen, change.peer,
                              report.sha256 != state_.in_file.value_or(state_.seen));
   Edit* const current = controller.mutable_current();
   const Edit before = std::exchange(*current, std::move(edit));
   try {
-    controller.Feed(OverrideBytes{report.sha256, current->intent});
+    controller.Feed(OverrideBytes{report.sha256, current->intent, change.returns});
   } catch (...) {
     *current = before;
     throw;

@@ -51,13 +51,12 @@ class EditRequests {
   // process, as far as it is known within a second. In dynamic mode. StopWatching discards `then`. Throws, without
   // effect, as FileQueue::Do does.
   void Order(const std::shared_ptr<const EditOrder>& order, OnOrdered then);
-  // Applies `text` instead of the file's content until the file changes. The file is not changed, also not at the
-  // window's end. `peer` is the sender. `on_accepted` receives the hash of usable bytes before any event reports them.
-  // `at_step`: as ConfigChange::at_step.
-  // kOverridden: they are applied like an edit of the file. kUnchanged: they already run, or wait for their step.
-  status::ChangeReport Override(const std::string& text, const std::optional<output::EditPeer>& peer = std::nullopt,
-                                const std::function<void(const std::string& sha256)>& on_accepted = {},
-                                int64_t at_step = 0);
+  // Applies the text of an override instead of the file's content until the file changes, or, if it returns, until its
+  // window is complete. The file is not changed, also not at the window's end. `on_accepted` receives the hash of
+  // usable bytes before any event reports them. kOverridden: they are applied like an edit of the file. kUnchanged:
+  // they already run, or wait for their step.
+  status::ChangeReport Override(const status::ConfigChange& change,
+                                const std::function<void(const std::string& sha256)>& on_accepted = {});
   // Builds the plan of these bytes as if the file held them, and discards it.
   status::EditTrial Try(const std::string& text);
   // A verdict that is not known yet stays unknown.

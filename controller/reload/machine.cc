@@ -90,6 +90,7 @@ void Stepper::operator()(const OverrideBytes& input) {
   if (input.intent == EditIntent::kRefused) return;
   if (!state.in_file) state.in_file = state.seen;
   if (*state.in_file == input.sha256) state.in_file.reset();
+  state.returns = input.returns;
   TakeNew(input.sha256, input.intent);
 }
 
@@ -196,6 +197,11 @@ void Stepper::operator()(const Drained& input) {
   const MachinePlan drained = *plan;
   state.draining.erase(plan);
   const bool complete = input.reason == step::EndReason::kTimes || input.reason == step::EndReason::kLimited;
+  if (complete && state.in_file && state.returns && state.seen == drained.sha256 && !state.armed && !state.window) {
+    state.in_file.reset();
+    actions.push_back(LookAgain{});
+    return;
+  }
   if (state.dynamic && complete && !state.in_file && state.seen == drained.sha256) state.due = drained;
   WriteBackIfDue();
 }

@@ -90,6 +90,7 @@ struct Resampled {
 struct OverrideBytes {
   std::string sha256;
   EditIntent intent = EditIntent::kOff;
+  bool returns = false;  // the file's content takes effect again when their window is complete
 };
 // A request: the bytes that were seen last, which the file already holds, begin again. Their window is over, or was not
 // begun because it had been done before. No effect while there is a plan.
@@ -150,9 +151,11 @@ struct WriteBack {
   std::string base_sha256;
   PlanId plan_id = 0;
 };
-using Action =
-    std::variant<ReportSeen, ReportRefused, ReportNotBegun, ReportLost, ReportRestored, ReportStopping,
-                 ReportSuperseded, PublishPlan, RepublishPlan, ContinueWindow, PublishStop, SetPause, WriteBack>;
+// The next look at the file treats its content as new.
+struct LookAgain {};
+using Action = std::variant<ReportSeen, ReportRefused, ReportNotBegun, ReportLost, ReportRestored, ReportStopping,
+                            ReportSuperseded, PublishPlan, RepublishPlan, ContinueWindow, PublishStop, SetPause,
+                            WriteBack, LookAgain>;
 
 // A plan that was armed or is in force.
 struct MachinePlan {
@@ -169,6 +172,7 @@ struct MachineState {
 
   std::string seen;                    // hash of the bytes seen last, our own write-back included
   std::optional<std::string> in_file;  // `seen` overrides the file, which held these bytes then; empty: unknown
+  bool returns = false;                // with `in_file`: see OverrideBytes
   bool refused = false;                // those bytes were refused
   std::optional<EventKind> lost;       // the file is missing or unreadable since
 

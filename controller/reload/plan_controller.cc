@@ -17,7 +17,7 @@ template <class Performed, class... Kinds>
 constexpr bool kIsOneOf = (std::is_same_v<Performed, Kinds> || ...);
 template <class Performed>
 constexpr bool kIsReport =
-    !kIsOneOf<Performed, PublishPlan, RepublishPlan, ContinueWindow, PublishStop, SetPause, WriteBack>;
+    !kIsOneOf<Performed, PublishPlan, RepublishPlan, ContinueWindow, PublishStop, SetPause, WriteBack, LookAgain>;
 
 }  // namespace
 
@@ -44,6 +44,8 @@ void PlanController::Feed(const Input& input) {
               IgnoreExceptions([&] { Report(each); });
             else if constexpr (std::is_same_v<decltype(each), const WriteBack&>)
               callbacks_.write_back(each);
+            else if constexpr (std::is_same_v<decltype(each), const LookAgain&>)
+              callbacks_.look_again();
             else
               Perform(each);
           },

@@ -28,6 +28,7 @@ class PlanController {
     std::function<void(const plan::Plan&)> on_new_window;      // its plan is about to be submitted
     std::function<void(const step::PendingPlan&)> on_placing;  // it is about to be put into the slot
     std::function<void(const WriteBack&)> write_back;
+    std::function<void()> look_again;
     std::function<void()> on_fed;  // the actions of an input were performed
   };
 

@@ -53,6 +53,7 @@ Reloader::Reloader(const Options& options, bool dynamic, const Dependencies& wit
                        },
                    .on_placing = [this](const step::PendingPlan& plan) { resampler_.OnPlacing(plan); },
                    .write_back = [this](const WriteBack& action) { file_.WriteBack(action); },
+                   .look_again = [this] { file_.LookAgain(); },
                    .on_fed = [this] { rotation_.EndIfOver(); }}),
       edits_(&controller_, &pipeline_, &reports_),
       restart_(options_, {.controller = &controller_,

@@ -27,6 +27,7 @@ struct ConfigChange {
   PlanId plan_id = 0;        // kRollback: restores the config of this plan; 0: the config before the one that ran last
   std::string if_match;      // require that the file has this SHA-256; empty: no condition
   bool is_override = false;  // kApply: leaves the file unchanged; its content takes effect when it next changes
+  bool returns = false;      // with is_override: the file's content takes effect when the window of `text` is complete
   int64_t at_step = 0;       // kApply: first step of its plan; if that has begun, the next step
   output::EditPeer peer;     // its sender
 };

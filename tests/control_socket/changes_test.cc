@@ -107,12 +107,17 @@ TEST_CASE("a text may be applied without the file, and for a step") {
   CHECK(Ask(server, {"POST", "/v1/apply?volatile=2", "{}", "", ""}).status == 400);
   CHECK(Ask(server, {"POST", "/v1/apply?volatile", "{}", "", ""}).status == 400);
   for (const char* query : {"at_step=-1", "at_step=", "at_step=9007199254740993", "at_step=3&at_step=3",
-                            "at_step=1&x=2", "volatile=1&volatile=1", "at_step=18446744073709551616"})
+                            "at_step=1&x=2", "volatile=1&volatile=1", "at_step=18446744073709551616", "returns=1",
+                            "volatile=0&returns=1", "volatile=1&returns=2", "volatile=1&returns=1&returns=1"})
     CHECK(Ask(server, {"POST", std::string("/v1/apply?") + query, "{}", "", ""}).status == 400);
   REQUIRE(Ask(server, {"POST", "/v1/apply?at_step=400&volatile=1", "{}", "", ""}).status == 200);
+  REQUIRE(Ask(server, {"POST", "/v1/apply?volatile=1&returns=1", "{}", "", ""}).status == 200);
   const auto changes = server.job->Changes();
-  REQUIRE(changes.size() == 3);
+  REQUIRE(changes.size() == 4);
   CHECK(changes[0].is_override);
+  CHECK_FALSE(changes[0].returns);
+  CHECK(changes[3].is_override);
+  CHECK(changes[3].returns);
   CHECK(changes[0].at_step == 0);
   CHECK(!changes[1].is_override);
   CHECK(changes[2].is_override);

@@ -59,6 +59,7 @@ enum class Move {
   kOverrideA,
   kOverrideB,
   kOverrideOff,
+  kLendB,
   kAskA,
   kResample,
   kResampleLater,
@@ -84,6 +85,7 @@ inline void Make(Move move, SimulatedRun* run) {
     case Move::kOverrideA: return run->Override(kA);
     case Move::kOverrideB: return run->Override(kB);
     case Move::kOverrideOff: return run->Override(kOffText);
+    case Move::kLendB: return run->Override(kB, true);
     case Move::kAskA: return run->AskAgain(kA);
     case Move::kLimit: return run->Limit();
     case Move::kResample: return run->Resample(1);

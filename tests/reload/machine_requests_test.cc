@@ -164,6 +164,39 @@ TEST_CASE("bytes that override the file run while the file holds others, and are
   CHECK(run.collected().size() == 3);
 }
 
+TEST_CASE("bytes that override the file for a time give way to it when their window is complete") {
+  SimulatedRun run = Running();
+  run.Override(kB, true);
+  run.EndStep();
+  run.DeliverAll();
+  CHECK(run.state().in_file == "A");
+  run.EndStep();
+  run.DeliverAll();
+  CHECK(Count<LookAgain>(run) == 1);
+  run.Look();
+  CHECK(Count<PublishPlan>(run) == 1);  // A again, from its beginning
+  CHECK_FALSE(run.state().in_file);
+  run.CheckRunsOut();
+  CHECK(run.plans().at(3).name == "A");
+  CHECK(run.write_backs() == 1);
+  CHECK(run.file()->name == "A with false");
+}
+
+TEST_CASE(
+    "bytes that override the file for a time give way to an edit before, and stay if they are overridden for good") {
+  SimulatedRun run = Running();
+  run.Override(kB, true);
+  SimulatedRun for_good = run;
+  SaveAndLook(&run, kOffText);
+  CHECK_FALSE(run.state().in_file);
+  run.CheckRunsOut();
+  CHECK(run.file()->intent == EditIntent::kOff);
+
+  for_good.Override(kB);
+  for_good.CheckRunsOut();
+  CHECK(for_good.state().in_file == "A");
+}
+
 TEST_CASE("the file wins over bytes that override it when it changes, and agrees with them when it holds them") {
   SimulatedRun run = Running();
   run.Override(kB);
@@ -236,6 +269,10 @@ TEST_CASE("every sequence of inputs with pauses and overrides among them keeps t
                                    Move::kLose,  Move::kEndStep, Move::kDeliverAll, Move::kRecompileInStep,
                                    Move::kPause, Move::kResume,  Move::kOverrideB,  Move::kOverrideOff};
   CHECK(PlayAll(Running(), kLength, moves) == kSequences);
+
+  std::vector<Move> lending = moves;
+  lending[10] = Move::kLendB;
+  CHECK(PlayAll(Running(), kLength, lending) == kSequences);
 
   SimulatedRun paused = Running();
   paused.Pause(true);

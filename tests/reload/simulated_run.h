@@ -58,11 +58,11 @@ class SimulatedRun {
   }
 
   // --- requests to the run itself ---
-  void Override(const Text& text) {
-    history_ += " give:" + text.name;
+  void Override(const Text& text, bool returns = false) {
+    history_ += (returns ? " lend:" : " give:") + text.name;
     texts_[text.name] = text;
     WithdrawResampled();
-    Feed(OverrideBytes{text.name, text.intent});
+    Feed(OverrideBytes{text.name, text.intent, returns});
   }
   // For the window of the file, once more; a request reads the file first.
   void AskAgain(const Text& text) {
@@ -333,6 +333,10 @@ class SimulatedRun {
   }
   void Perform(const SetPause& order) { pause_asked_ = order; }
   void Perform(const PublishStop& order) { slot_ = Pending{0, step_ + 1, order.reason, false}; }
+  void Perform(const LookAgain&) {
+    passed_on_.clear();
+    MUST(!state_.in_file);
+  }
   void Perform(const WriteBack& order) {
     ordered_.push_back({order, version_});
     if (!files_are_slow_) FinishWriteBack();
