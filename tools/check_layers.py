@@ -112,6 +112,18 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/provision": (6, ()),
     "operations/host": (6, ("operations/witness",)),
     "operations/logs": (6, ("operations/vocabulary", "operations/trace")),
+    "operations/log_intake": (
+        6,
+        (
+            "operations/logs",
+            "operations/logs/outputs",
+            "operations/delivery",
+            "operations/store",
+            "operations/vocabulary",
+            "operations/trace",
+            "operations/witness",
+        ),
+    ),
     "operations/discovery": (
         6,
         ("operations/vocabulary", "operations/trace", "operations/metrics", "operations/witness"),
@@ -130,6 +142,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/provision",
             "operations/host",
             "operations/logs",
+            "operations/log_intake",
             "operations/vocabulary",
             "operations/trace",
             "operations/runs",

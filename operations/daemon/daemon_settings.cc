@@ -115,13 +115,6 @@ constexpr KeyRule<OtlpSettings> kOtlp[] = {
     Whole<&OtlpSettings::seconds, OtlpSettings>("seconds"),
 };
 
-constexpr KeyRule<LogSettings> kLogs[] = {
-    {{.key = "outputs"},
-     [](const Field& field, Notes& notes, LogSettings& out) {
-       return outputs::ReadOutputs(field, notes, out.outputs);
-     }},
-};
-
 template <auto member, const auto& rules, class T = DaemonSettings>
 constexpr KeyRule<T> Object(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
@@ -152,7 +145,8 @@ constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::host, kHost>("host"),
     Object<&DaemonSettings::metrics, kMetrics>("metrics"),
     Object<&DaemonSettings::otlp, kOtlp>("otlp"),
-    Object<&DaemonSettings::logs, kLogs>("logs"),
+    {{.key = "logs"},
+     [](const Field& field, Notes& notes, DaemonSettings& out) { return ReadLogs(field, notes, out.logs); }},
     Object<&DaemonSettings::detectors, kDetectors>("detectors"),
     {{.key = "delivery"},
      [](const Field& field, Notes& notes, DaemonSettings& out) {
