@@ -6,6 +6,7 @@
 
 #include "operations/daemon/log.h"
 #include "operations/daemon/notify_service.h"
+#include "operations/runs/run_state.h"
 #include "src/base/file.h"
 
 namespace stepwatch::operations {
@@ -118,6 +119,19 @@ LogRecords::Callbacks Daemon::LogCallbacks() {
     lines_.Take(std::move(lines), [this, then = std::move(then)] {
       if (store_) store_->Flush(then);
     });
+  };
+  callbacks.is_monitored = [this](const std::string& run) {
+    const RunState* state = lines_.observer().StateOf(run);
+    return state != nullptr && state->has_monitor();
+  };
+  callbacks.is_open = [this](const std::string& run) {
+    const RunState* state = lines_.observer().StateOf(run);
+    return state != nullptr && !state->ended();
+  };
+  callbacks.known_step = [this](const std::string& run, int64_t rank) {
+    const RunState* state = lines_.observer().StateOf(run);
+    const RankState* known = state == nullptr ? nullptr : state->FindRank(rank);
+    return known == nullptr ? std::nullopt : known->step;
   };
   return callbacks;
 }

@@ -10,6 +10,7 @@
 
 #include "operations/delivery/transport.h"
 #include "operations/log_intake/lazy_recogniser.h"
+#include "operations/log_intake/log_files.h"
 #include "operations/log_intake/log_records.h"
 #include "operations/log_intake/log_settings.h"
 #include "src/http/metric_family.h"
@@ -54,6 +55,7 @@ class LogIntake {
   bool has_begun_ = false;
   const std::shared_ptr<LazyRecogniser> recogniser_ = std::make_shared<LazyRecogniser>();
   LogRecords records_;
+  LogFiles files_;
 };
 
 }  // namespace stepwatch::operations

@@ -10,7 +10,9 @@ namespace stepwatch::operations {
 
 LogRecords::LogRecords(Callbacks callbacks)
     : callbacks_(std::move(callbacks)),
-      lines_({.is_monitored = callbacks_.is_monitored, .known_step = callbacks_.known_step}) {}
+      lines_({.is_monitored = callbacks_.is_monitored,
+              .is_open = callbacks_.is_open,
+              .known_step = callbacks_.known_step}) {}
 
 void LogRecords::SetOutputs(std::unique_ptr<outputs::Outputs> outputs) {
   outputs_ = nullptr;  // the new ones may write the same files

@@ -29,7 +29,9 @@ class LogRecords {
   struct Callbacks {
     // Processes lines; `then`: they and the incidents that they opened are in the store, or cannot be stored.
     std::function<void(std::vector<Line> lines, std::function<void()> then)> take;
+    // See LogLinesOptions.
     std::function<bool(const std::string& run)> is_monitored;
+    std::function<bool(const std::string& run)> is_open;
     std::function<std::optional<int64_t>(const std::string& run, int64_t rank)> known_step;
   };
 

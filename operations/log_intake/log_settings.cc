@@ -22,6 +22,7 @@ constexpr KeyRule<LogFilesSettings> kFiles[] = {
        if (Status status = config::ReadString(field, notes, kAccepted, out.path); !status.ok()) return status;
        return WrongPattern(out.path).empty() ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
      }},
+    config::Text<&LogFilesSettings::run, LogFilesSettings>("run"),
 };
 
 Status ReadFiles(const Field& field, Notes& notes, std::vector<LogFilesSettings>* out) {
@@ -36,7 +37,8 @@ Status ReadFiles(const Field& field, Notes& notes, std::vector<LogFilesSettings>
     Status status = config::ReadMembers<LogFilesSettings>(each, kFiles, UnknownKeys::kWarn, notes, files);
     if (!status.ok()) return status;
     if (files.path.empty()) return notes.Refuse(StatusCode::kOutOfRange, each, kAccepted);
-    if (std::find(out->begin(), out->end(), files) != out->end())
+    const auto is_same = [&](const LogFilesSettings& other) { return other.path == files.path; };
+    if (std::any_of(out->begin(), out->end(), is_same))
       return notes.Refuse(StatusCode::kOutOfRange, each, "a path that is not in the list yet");
     out->push_back(std::move(files));
   }

@@ -12,6 +12,7 @@ namespace stepwatch::operations {
 
 struct LogFilesSettings {
   std::string path;  // a pattern, see operations/logs/file_pattern.h
+  std::string run;   // of files whose pattern has no {run}
 
   bool operator==(const LogFilesSettings&) const = default;
 };
