@@ -114,6 +114,18 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/host": (6, ("operations/witness",)),
     "operations/maintenance": (6, ("operations/witness", "operations/store")),
     "operations/logs": (6, ("operations/vocabulary", "operations/trace")),
+    "operations/log_intake": (
+        6,
+        (
+            "operations/logs",
+            "operations/logs/outputs",
+            "operations/delivery",
+            "operations/store",
+            "operations/vocabulary",
+            "operations/trace",
+            "operations/witness",
+        ),
+    ),
     "operations/discovery": (
         6,
         ("operations/vocabulary", "operations/trace", "operations/metrics", "operations/witness"),
@@ -133,6 +145,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/host",
             "operations/maintenance",
             "operations/logs",
+            "operations/log_intake",
             "operations/vocabulary",
             "operations/trace",
             "operations/runs",

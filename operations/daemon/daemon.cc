@@ -6,6 +6,7 @@
 
 #include "operations/daemon/log.h"
 #include "operations/daemon/notify_service.h"
+#include "operations/runs/run_state.h"
 #include "src/base/file.h"
 
 namespace stepwatch::operations {
@@ -56,10 +57,10 @@ Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log)
       jobs_(loop, JobsDependencies()),
       machine_(loop, MachineDependencies()),
       maintenance_(loop, {[this] { return Wall(); }, &lines_.observer(), &ledger_, log}),
+      logs_(loop, OptionsOfLogs(), LogCallbacks()),
       metrics_(loop, options_.look_at_clocks, [this] { return intake_.tcp_address(); },
-               {[this] { return service_.Counts(); },
-                [this] { return log_outputs_ ? log_outputs_->Families() : std::vector<http::MetricFamily>(); },
-                &lines_.observer(), &ledger_.registry(), &machine_, &jobs_, log}),
+               {[this] { return service_.Counts(); }, [this] { return logs_.Families(); }, &lines_.observer(),
+                &ledger_.registry(), &machine_, &jobs_, log}),
       service_(options_.look_at_clocks, {log, &losses_, &turns_, store_.get(), &keeper_, &ledger_, &lines_, &state_,
                                          &jobs_, &metrics_, &tick_, &courier_}),
       courier_(loop, OptionsOfCourier(), &service_),
@@ -107,6 +108,34 @@ MachineWatch::Dependencies Daemon::MachineDependencies() {
   return {[this] { return Wall(); }, [this] { return jobs_.Processes(); },
           [this](Line line) { TakeLine(std::move(line)); },
           [this](const std::string& note) { log_.Write(LogLevel::kInfo, note); }};
+}
+
+LogIntakeOptions Daemon::OptionsOfLogs() {
+  return {options_.state_directory, options_.make_transport, [this] { return Wall(); },
+          [this](const std::string& why) { log_.Write(LogLevel::kWarning, why); }};
+}
+
+LogRecords::Callbacks Daemon::LogCallbacks() {
+  LogRecords::Callbacks callbacks;
+  callbacks.take = [this](std::vector<Line> lines, std::function<void()> then) {
+    lines_.Take(std::move(lines), [this, then = std::move(then)] {
+      if (store_) store_->Flush(then);
+    });
+  };
+  callbacks.is_monitored = [this](const std::string& run) {
+    const RunState* state = lines_.observer().StateOf(run);
+    return state != nullptr && state->has_monitor();
+  };
+  callbacks.is_open = [this](const std::string& run) {
+    const RunState* state = lines_.observer().StateOf(run);
+    return state != nullptr && !state->ended();
+  };
+  callbacks.known_step = [this](const std::string& run, int64_t rank) {
+    const RunState* state = lines_.observer().StateOf(run);
+    const RankState* known = state == nullptr ? nullptr : state->FindRank(rank);
+    return known == nullptr ? std::nullopt : known->step;
+  };
+  return callbacks;
 }
 
 delivery::CourierOptions Daemon::OptionsOfCourier() {
@@ -164,7 +193,7 @@ Status Daemon::Start() {
   machine_.Apply(settings.gpu, settings.host);
   maintenance_.Apply(settings.maintenance);
   metrics_.Apply(settings.metrics, settings.otlp, settings.listen);
-  StartLogOutputs();
+  logs_.Apply(settings.logs);
   tick_.Start([this](int64_t number) { Tick(number); });
   return Status();
 }
@@ -176,11 +205,11 @@ void Daemon::Stop() {
   machine_.Stop();
   maintenance_.Stop();
   jobs_.Stop();
+  logs_.Stop();
   lines_.Finish();
   intake_.Close();
   tick_.Stop();
   keeper_.Stop();
-  log_outputs_.reset();
   state_.StoreRuns(Wall(), lines_.observer().Runs().size());
   state_.StoreAllFoundSeries();
   state_.FindSeries();
@@ -203,18 +232,8 @@ std::string Daemon::Apply(const DaemonSettings& settings) {
   machine_.Apply(settings.gpu, settings.host);
   maintenance_.Apply(settings.maintenance);
   metrics_.Apply(settings.metrics, settings.otlp, settings.listen);
-  if (!(settings.logs == before.logs)) StartLogOutputs();
+  logs_.Apply(settings.logs);
   return settings.listen.readers != before.listen.readers ? " listen.readers" : "";
-}
-
-void Daemon::StartLogOutputs() {
-  log_outputs_.reset();
-  outputs::OutputsOptions options;
-  options.settings = options_.settings.logs.outputs;
-  options.state_directory = options_.state_directory;
-  options.make_transport = options_.make_transport;
-  options.log = [this](const std::string& why) { log_.Write(LogLevel::kWarning, why); };
-  log_outputs_.emplace(loop_, std::move(options));
 }
 
 // --- data of the store ---
@@ -268,7 +287,7 @@ void Daemon::Tick(int64_t number) {
   keeper_.Tick(options_.look_at_clocks().running);
   intake_.Tick();
   metrics_.Tick(number / kTicksOfSecond);
-  if (log_outputs_) log_outputs_->Tick(options_.look_at_clocks().running);
+  logs_.Tick(now, options_.look_at_clocks().running);
   NotifyService("WATCHDOG=1");
 }
 

@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "operations/daemon/clock_watch.h"
@@ -25,7 +24,7 @@
 #include "operations/daemon/turn_queue.h"
 #include "operations/delivery/courier.h"
 #include "operations/intake/server.h"
-#include "operations/logs/outputs/outputs.h"
+#include "operations/log_intake/log_intake.h"
 #include "operations/store/store_queue.h"
 
 namespace boost::asio {
@@ -66,10 +65,11 @@ class Daemon {
   IncidentLedger::Callbacks LedgerCallbacks();
   LocalJobs::Dependencies JobsDependencies();
   MachineWatch::Dependencies MachineDependencies();
+  LogIntakeOptions OptionsOfLogs();
+  LogRecords::Callbacks LogCallbacks();
   delivery::CourierOptions OptionsOfCourier();
   IntakeOptions OptionsOfIntake() const;
   void Restore(const Restored& restored);
-  void StartLogOutputs();
   // The store may lack earlier data: writes all known data again.
   void StoreAgain();
   void StoreDeliveriesAgain();
@@ -96,7 +96,7 @@ class Daemon {
   LocalJobs jobs_;
   MachineWatch machine_;
   MaintenanceSilences maintenance_;
-  std::optional<outputs::Outputs> log_outputs_;
+  LogIntake logs_;
   MetricsOutput metrics_;
   DaemonService service_;
   delivery::Courier courier_;

@@ -132,13 +132,6 @@ constexpr KeyRule<MaintenanceSettings> kMaintenance[] = {
     Whole<&MaintenanceSettings::seconds, MaintenanceSettings>("seconds"),
 };
 
-constexpr KeyRule<LogSettings> kLogs[] = {
-    {{.key = "outputs"},
-     [](const Field& field, Notes& notes, LogSettings& out) {
-       return outputs::ReadOutputs(field, notes, out.outputs);
-     }},
-};
-
 template <auto member, const auto& rules, class T = DaemonSettings>
 constexpr KeyRule<T> Object(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
@@ -169,8 +162,9 @@ constexpr KeyRule<DaemonSettings> kAll[] = {
     Object<&DaemonSettings::host, kHost>("host"),
     Object<&DaemonSettings::metrics, kMetrics>("metrics"),
     Object<&DaemonSettings::otlp, kOtlp>("otlp"),
-    Object<&DaemonSettings::logs, kLogs>("logs"),
     Object<&DaemonSettings::maintenance, kMaintenance>("maintenance"),
+    {{.key = "logs"},
+     [](const Field& field, Notes& notes, DaemonSettings& out) { return ReadLogs(field, notes, out.logs); }},
     Object<&DaemonSettings::detectors, kDetectors>("detectors"),
     {{.key = "delivery"},
      [](const Field& field, Notes& notes, DaemonSettings& out) {

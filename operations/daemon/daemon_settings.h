@@ -9,7 +9,7 @@
 
 #include "operations/delivery/delivery_settings.h"
 #include "operations/detectors/settings.h"
-#include "operations/logs/outputs/output_settings.h"
+#include "operations/log_intake/log_settings.h"
 #include "src/config/config.h"
 #include "stepwatch/status.h"
 
@@ -76,12 +76,6 @@ struct OtlpSettings {
   int64_t seconds = 15;      // between two requests
 
   bool operator==(const OtlpSettings&) const = default;
-};
-
-struct LogSettings {
-  std::vector<outputs::OutputSettings> outputs;  // of recognised records
-
-  bool operator==(const LogSettings&) const = default;
 };
 
 struct MaintenanceSettings {

@@ -139,6 +139,7 @@ bool Observer::Impl::HasRoomFor(const Watched& watched, int64_t rank) {
 void Observer::Impl::Rest(Watched* watched) {
   watched->rests = true;
   watched->run.ForgetSeries();
+  watched->run.ForgetMonitor();
   watched->detectors = MakeDetectors(settings);
 }
 
@@ -347,6 +348,11 @@ std::optional<RunSnapshot> Observer::Run(std::string_view id) const {
   if (watched == nullptr) return std::nullopt;
   const double now = impl_->clock.now();
   return watched->run.Snapshot(now, t() - now, /*with_ranks=*/true);
+}
+
+const RunState* Observer::StateOf(std::string_view run) const {
+  const Impl::Watched* watched = impl_->Find(run);
+  return watched == nullptr ? nullptr : &watched->run;
 }
 
 std::vector<std::string> Observer::SeriesNames(std::string_view run) const {

@@ -32,6 +32,8 @@
 
 namespace stepwatch::operations {
 
+class RunState;
+
 inline constexpr size_t kRunsMax = 4096;
 inline constexpr size_t kRanksMax = 1 << 17;
 inline constexpr size_t kRanksOfAllMax = 1 << 18;
@@ -68,6 +70,8 @@ class Observer {
   // With their ranks and numbers: runs that ended, or of which the last line came, at most this long ago.
   std::vector<RunSnapshot> RunsOfLate(double ended_seconds_max, double silent_seconds_max) const;
   std::optional<RunSnapshot> Run(std::string_view id) const;
+  // Null if there is no such run; valid until the next call that changes the observer.
+  const RunState* StateOf(std::string_view run) const;
   // Names of the numbers that are kept by step: loss, grad_norm, lr, step_seconds, tokens and other reported ones; and
   // those that are kept by time: see TimeAccount.
   std::vector<std::string> SeriesNames(std::string_view run) const;

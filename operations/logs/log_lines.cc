@@ -3,9 +3,11 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -17,9 +19,16 @@ namespace {
 
 using vocabulary::Severity;
 
+constexpr double kCaughtUpSeconds = 5;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-bool IsOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
+constexpr std::array<std::string_view, 5> kMemory = {"device_oom", "host_oom_kill", "cgroup_oom", "pinned_alloc_fail",
+                                                     "host_alloc_fail"};
+constexpr std::array<std::string_view, 3> kCancelled = {"preempted", "time_limit", "user_cancel"};
+constexpr std::array<std::string_view, 1> kKilled = {"killed_unknown"};
+constexpr std::array<std::string_view, 2> kNonfinite = {"loss_nonfinite", "grad_nonfinite"};
+
+bool IsOneOf(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -29,6 +38,7 @@ std::string Cut(std::string_view text, size_t size) {
 
 Beat BeatOf(const logs::Progress& progress) {
   Beat beat;
+  beat.is_of_log = true;
   beat.step = progress.step;
   beat.phase = progress.is_evaluation ? RunPhase::kEval : RunPhase::kTrain;
   for (const auto& [key, value] : progress.numbers) {
@@ -48,18 +58,25 @@ std::optional<double> FactNumber(const logs::Anomaly& anomaly, std::string_view 
 
 std::string Fact(const logs::Anomaly& anomaly, std::initializer_list<std::string_view> keys) {
   for (const auto& [name, value] : anomaly.facts)
-    if (IsOneOf(name, keys)) return value;
+    if (std::find(keys.begin(), keys.end(), name) != keys.end()) return value;
   return "";
 }
 
 // The type of the exception that the detectors know for an anomaly.
 std::string TypeOf(const logs::Anomaly& anomaly) {
-  if (IsOneOf(anomaly.name, {"device_oom", "host_oom_kill", "cgroup_oom", "pinned_alloc_fail", "host_alloc_fail"}))
-    return "OutOfMemoryError";
-  return std::string(anomaly.name);
+  return IsOneOf(anomaly.name, kMemory) ? "OutOfMemoryError" : std::string(anomaly.name);
 }
 
 }  // namespace
+
+std::vector<std::string_view> AnomaliesOfLogLines() {
+  std::vector<std::string_view> names;
+  for (const std::span<const std::string_view> each :
+       {std::span<const std::string_view>(kMemory), std::span<const std::string_view>(kCancelled),
+        std::span<const std::string_view>(kKilled), std::span<const std::string_view>(kNonfinite)})
+    names.insert(names.end(), each.begin(), each.end());
+  return names;
+}
 
 void LogLines::Begin(const std::string& name, Run* run, const logs::Record& record, std::vector<Line>* lines) {
   if (run->is_begun && !run->is_ended) return;
@@ -87,9 +104,15 @@ void LogLines::TakeProgress(const std::string& name, Run* run, int64_t rank, con
   Beat beat = BeatOf(progress);
   if (!beat.step) beat.step = state.step;
   if (origin.is_late) {
-    if (!progress.is_evaluation) state.late = std::move(beat);
+    if (progress.is_evaluation) return;
+    // Its numbers are of the past.
+    state.late.emplace();
+    state.late->is_of_log = true;
+    state.late->step = beat.step;
+    state.late->phase = beat.phase;
     return;
   }
+  state.late.reset();
   lines->push_back({record.observed_t, name, rank, beat});
   if (!progress.is_evaluation) {
     run->failed_t = 0;
@@ -97,6 +120,7 @@ void LogLines::TakeProgress(const std::string& name, Run* run, int64_t rank, con
   }
   // The line is written when the evaluation has ended.
   Beat after;
+  after.is_of_log = true;
   after.step = beat.step;
   after.phase = RunPhase::kTrain;
   lines->push_back({record.observed_t, name, rank, after});
@@ -123,22 +147,23 @@ bool LogLines::AddFailures(const std::string& name, std::optional<int64_t> rank,
       lines->push_back({t, name, at, Event(GpuEvent{gpu.empty() ? "of a log" : Cut(gpu, kNameBytesMax), "xid", *xid})});
       continue;
     }
-    if (IsOneOf(anomaly.name, {"preempted", "time_limit", "user_cancel"})) {
+    if (IsOneOf(anomaly.name, kCancelled)) {
       lines->push_back({t, name, std::nullopt, Event(SignalEvent{SIGTERM})});
       run->signal = SIGTERM;
       has_failed = true;
       continue;
     }
-    if (IsOneOf(anomaly.name, {"killed", "killed_unknown"})) {
+    if (IsOneOf(anomaly.name, kKilled)) {
       lines->push_back({t, name, at, Event(SignalEvent{SIGKILL})});
       run->signal = SIGKILL;
       has_failed = true;
       continue;
     }
-    if (IsOneOf(anomaly.name, {"loss_nonfinite", "grad_nonfinite"})) {
+    if (IsOneOf(anomaly.name, kNonfinite)) {
       // A line of progress has the numbers themselves.
       if (record.progress) continue;
       Beat beat;
+      beat.is_of_log = true;
       const auto known = run->ranks.find(at.value_or(0));
       if (known != run->ranks.end()) beat.step = known->second.step;
       beat.phase = RunPhase::kTrain;
@@ -169,15 +194,22 @@ void LogLines::Take(const logs::Record& record, const RecordOrigin& origin, std:
   std::optional<int64_t> rank = record.rank ? record.rank : origin.rank;
   if (rank && (*rank < 0 || *rank > kRankMax)) rank.reset();
   if (options_.is_monitored && options_.is_monitored(name)) {
+    run.is_ended = true;  // its end is reported, too
     if (!origin.is_late && !record.exception) (void)AddFailures(name, rank, record, &run, lines);
     return;
   }
   run.line_t = std::max(run.line_t, record.observed_t);
+  // The observer has not lost what this object has forgotten.
+  if (!run.is_begun && options_.is_open && options_.is_open(name)) run.is_begun = true;
+  // A failure in an old log of a run that is not watched yet concerns nobody any more.
+  if (origin.is_late && (!run.is_begun || run.is_ended)) {
+    if (record.progress) TakeProgress(name, &run, rank.value_or(0), record, origin, lines);
+    return;
+  }
   std::vector<Line> failures;
   const bool has_failed = AddFailures(name, rank, record, &run, &failures);
   // A run that has ended, or was seen only in the past, begins with a step or a failure.
-  const bool begins = !origin.is_late && (record.progress || !run.is_ended);
-  if (begins || (has_failed && !run.is_ended)) Begin(name, &run, record, lines);
+  if (!origin.is_late && (record.progress || !run.is_ended)) Begin(name, &run, record, lines);
   if (record.progress) TakeProgress(name, &run, rank.value_or(0), record, origin, lines);
   lines->insert(lines->end(), failures.begin(), failures.end());
   if (has_failed) run.failed_t = record.observed_t;
@@ -192,6 +224,10 @@ void LogLines::Advance(double now, std::vector<Line>* lines) {
   for (auto each = runs_.begin(); each != runs_.end();) {
     Run& run = each->second;
     const double silence = now - run.line_t;
+    // No record follows those that were caught up with: the run stands there.
+    if (run.is_begun && !run.is_ended && silence > kCaughtUpSeconds)
+      for (auto& [rank, state] : run.ranks)
+        if (state.late) lines->push_back({now, each->first, rank, *std::exchange(state.late, std::nullopt)});
     if (run.is_begun && !run.is_ended && run.failed_t > 0 && silence > options_.end_seconds)
       End(each->first, &run, run.signal ? EndReason::kSignal : EndReason::kError, now, lines);
     if (run.is_begun && !run.is_ended && silence > options_.lost_seconds)

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "operations/vocabulary/line.h"
@@ -20,9 +21,11 @@ namespace stepwatch::operations {
 
 struct LogLinesOptions {
   // A run that reports its beats itself gets only the events of its log.
-  std::function<bool(const std::string& run)> is_monitored;
+  std::function<bool(const std::string& run)> is_monitored = {};
+  // The run is known, such as from before a restart of stepwatchd, and has not ended.
+  std::function<bool(const std::string& run)> is_open = {};
   // The last step of a rank that is known already; nullopt: none.
-  std::function<std::optional<int64_t>(const std::string& run, int64_t rank)> known_step;
+  std::function<std::optional<int64_t>(const std::string& run, int64_t rank)> known_step = {};
   double end_seconds = 15;      // of silence after a failure
   double lost_seconds = 21600;  // of silence without one
 };
@@ -34,6 +37,9 @@ struct RecordOrigin {
   bool is_late = false;
   bool may_repeat = false;
 };
+
+// Names of the catalogue of anomalies that have a meaning of their own here. A test compares them with the catalogue.
+std::vector<std::string_view> AnomaliesOfLogLines();
 
 class LogLines {
  public:
@@ -53,7 +59,7 @@ class LogLines {
  private:
   struct Rank {
     std::optional<int64_t> step;
-    std::optional<Beat> late;  // waits for a record that is not late
+    std::optional<Beat> late;  // its position: waits for a record that is not late
   };
   struct Run {
     std::map<int64_t, Rank> ranks;

@@ -129,6 +129,7 @@ std::optional<BeatFacts> RunState::TakeBeat(const Line& line, double now, double
   RankState* rank = RankOf(*line.rank, now, ranks_max);
   if (rank == nullptr) return std::nullopt;
   const Beat& beat = std::get<Beat>(line.what);
+  has_monitor_ = has_monitor_ || !beat.is_of_log;
   const RunPhase phase_before = rank->phase;
   // Beats after the end were sent before it.
   const BeatFacts facts = ApplyBeat(beat, now, rank);

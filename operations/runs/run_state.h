@@ -61,11 +61,15 @@ class RunState {
   void HalveSeries();
   // Its numbers by step are no longer needed.
   void ForgetSeries();
+  // It ended long ago: it may begin again without a monitor.
+  void ForgetMonitor() { has_monitor_ = false; }
   void ResetCounters() { totals_.ResetCounters(); }
   // Checks whether a pause is over.
   void Advance(double now);
 
   const std::string& id() const { return id_; }
+  // A monitor of the job reports beats; false: they are known from its logs alone.
+  bool has_monitor() const { return has_monitor_; }
   bool ended() const { return ended_; }
   // True if no process is left of those that reported, or of `world`.
   bool AreAllGone() const;
@@ -125,6 +129,7 @@ class RunState {
   double last_at_step_ = 0;  // when the last of them reported it
   double began_at_;
   double reported_at_;
+  bool has_monitor_ = false;
   bool is_heard_ = false;  // false: it is known from a store only, and time may not have begun
   double started_wall_;
   double reported_wall_;

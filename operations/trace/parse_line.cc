@@ -267,6 +267,8 @@ Status ReadBeat(const SortedJson& object, Beat* beat) {
       if (value.is_string()) beat->phase = PhaseNamed(value.get_ref<const std::string&>());
     } else if (key == "module") {
       (void)ReadText(value, key, kNameBytesMax, &beat->module);
+    } else if (key == "by") {
+      beat->is_of_log = value == "log";
     } else {
       status = ReadReported(key, value, beat);
     }

@@ -33,6 +33,7 @@ Json BeatJson(const Beat& beat) {
   Put(&json, "step_seconds", beat.step_seconds);
   Put(&json, "loss_scale", beat.loss_scale);
   Put(&json, "module", beat.module);
+  if (beat.is_of_log) json["by"] = "log";
   for (const auto& [key, number] : beat.reported) json[key] = json::Number(number);
   return json;
 }

@@ -30,6 +30,7 @@ struct Beat {
   std::optional<double> loss_scale;
   std::string module;                                    // entered last; empty: unknown
   std::vector<std::pair<std::string, double>> reported;  // any other number, by its key
+  bool is_of_log = false;                                // read in a log by stepwatchd; false: reported by the job
 };
 
 // The member of the beat that has this JSON key, of those that are numbers of a step; null: there is none.

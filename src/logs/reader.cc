@@ -49,6 +49,7 @@ class Reader::State {
 
   void Add(const LineIn& line, std::vector<Record>* records);
   void Flush(double now, std::vector<Record>* records);
+  std::string HeldId() const;
 
  private:
   using HeldMap = std::map<std::string, Held>;
@@ -376,6 +377,12 @@ void Reader::State::Flush(double now, std::vector<Record>* records) {
     if (const auto found = held_.find(writer); found != held_.end()) Emit(found, records);
 }
 
+std::string Reader::State::HeldId() const {
+  const auto oldest = std::min_element(held_.begin(), held_.end(),
+                                       [](const auto& a, const auto& b) { return a.second.number < b.second.number; });
+  return oldest == held_.end() ? "" : oldest->second.record.id;
+}
+
 Reader::Reader(const Recogniser& recogniser, ReaderOptions options)
     : state_(std::make_unique<State>(recogniser, options)) {}
 Reader::~Reader() = default;
@@ -386,6 +393,10 @@ void Reader::Add(const LineIn& line, std::vector<Record>* records) {
 
 void Reader::Flush(double now, std::vector<Record>* records) {
   state_->Flush(now, records);
+}
+
+std::string Reader::HeldId() const {
+  return state_->HeldId();
 }
 
 }  // namespace stepwatch::logs

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,8 @@ class Reader {
   void Add(const LineIn& line, std::vector<Record>* records);
   // Appends held text that has waited long enough, or (`now` = infinity) all.
   void Flush(double now, std::vector<Record>* records);
+  // The id of the first line of the oldest held text: lines before it are in records. Empty: no text is held.
+  std::string HeldId() const;
 
  private:
   class State;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -151,3 +152,16 @@ def alertmanager(place: Path, port: int, config: Path) -> Server:
     """Return an Alertmanager without peers."""
     arguments = (f"--config.file={config}", f"--storage.path={place / 'alerts'}", "--cluster.listen-address=")
     return Server(place / "alertmanager.log", port, "prometheus-alertmanager", *arguments)
+
+
+@contextlib.contextmanager
+def rsyslog(place: Path, config: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run rsyslogd with this configuration; its process ends with the block."""
+    command = [found("rsyslogd"), "-n", "-f", str(config), "-i", str(place / "pid")]
+    with (place / "rsyslogd.log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)

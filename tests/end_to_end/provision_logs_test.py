@@ -6,16 +6,14 @@ import contextlib
 import json
 import re
 import socket
-import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from monitoring_tools import found, free_ports, provisioned, read_yaml, tool, until
+from monitoring_tools import free_ports, provisioned, read_yaml, rsyslog, tool, until
 
 ECS_KEYS = {
     *("@timestamp", "log.level", "message", "ecs.version", "service.name", "host.name", "error.type"),
@@ -62,18 +60,6 @@ def main_config(place: Path, drop_in: Path) -> Path:
     config = place / "rsyslog.conf"
     config.write_text(f"$WorkDirectory {place / 'work'}\n$IncludeConfig {drop_in}\n")
     return config
-
-
-@contextlib.contextmanager
-def rsyslog(place: Path, config: Path) -> Iterator[None]:
-    command = [found("rsyslogd"), "-n", "-f", str(config), "-i", str(place / "pid")]
-    with (place / "rsyslogd.log").open("ab") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 def test_rsyslog_accepts_its_file(logs: Path, tmp_path: Path) -> None:

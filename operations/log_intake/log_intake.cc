@@ -1,0 +1,50 @@
+#include "operations/log_intake/log_intake.h"
+
+#include <utility>
+
+namespace stepwatch::operations {
+
+LogIntake::LogIntake(boost::asio::io_context& loop, LogIntakeOptions options, LogRecords::Callbacks callbacks)
+    : loop_(loop),
+      options_(std::move(options)),
+      records_(std::move(callbacks)),
+      files_(loop, {options_.state_directory, options_.wall, options_.log}, recogniser_, &records_) {}
+
+LogIntake::~LogIntake() = default;
+
+void LogIntake::Apply(const LogSettings& settings) {
+  const LogSettings before = std::exchange(settings_, settings);
+  if (!has_begun_ || settings.outputs != before.outputs) StartOutputs();
+  if (!has_begun_ || settings.files != before.files) files_.Apply(settings.files);
+  has_begun_ = true;
+}
+
+void LogIntake::StartOutputs() {
+  outputs::OutputsOptions options;
+  options.settings = settings_.outputs;
+  options.state_directory = options_.state_directory;
+  options.make_transport = options_.make_transport;
+  options.log = options_.log;
+  // Those before may use the same files.
+  records_.SetOutputs(nullptr);
+  records_.SetOutputs(std::make_unique<outputs::Outputs>(loop_, std::move(options)));
+}
+
+void LogIntake::Tick(double now, double running) {
+  records_.Tick(now, running);
+  files_.Tick(running);
+}
+
+void LogIntake::Stop() {
+  // The records that wait are written, so that the positions in their files can be stored.
+  records_.SetOutputs(nullptr);
+  files_.Stop();
+}
+
+std::vector<http::MetricFamily> LogIntake::Families() const {
+  std::vector<http::MetricFamily> families = records_.Families();
+  for (http::MetricFamily& family : files_.Families()) families.push_back(std::move(family));
+  return families;
+}
+
+}  // namespace stepwatch::operations

@@ -1,0 +1,1 @@
+"""The demo of jobs that are known by their log files alone."""
