@@ -5,14 +5,30 @@
 namespace stepwatch::operations {
 
 LogIntake::LogIntake(boost::asio::io_context& loop, LogIntakeOptions options, LogRecords::Callbacks callbacks)
-    : loop_(loop), options_(std::move(options)), records_(std::move(callbacks)) {}
+    : loop_(loop), options_(std::move(options)), records_(std::move(callbacks)), sent_(loop, OptionsOfSent()) {}
 
 LogIntake::~LogIntake() = default;
+
+SentLogsOptions LogIntake::OptionsOfSent() {
+  SentLogsOptions sent;
+  sent.state_directory = options_.state_directory;
+  sent.recogniser = recogniser_;
+  sent.wall = options_.wall;
+  sent.log = options_.log;
+  sent.take = [this](std::vector<RunRecord> records, std::function<void()> then) {
+    records_.Take(std::move(records), std::move(then));
+  };
+  sent.processes = options_.processes;
+  sent.reports_xids = options_.reports_xids;
+  sent.report_ras = options_.report_ras;
+  return sent;
+}
 
 void LogIntake::Apply(const LogSettings& settings) {
   const LogSettings before = std::exchange(settings_, settings);
   if (!has_begun_ || settings.outputs != before.outputs) StartOutputs();
   has_begun_ = true;
+  sent_.Apply(settings.sent);
 }
 
 void LogIntake::StartOutputs() {
@@ -27,15 +43,19 @@ void LogIntake::StartOutputs() {
 }
 
 void LogIntake::Tick(double now, double running) {
+  sent_.Tick(running);
   records_.Tick(now, running);
 }
 
 void LogIntake::Stop() {
+  sent_.Stop();
   records_.SetOutputs(nullptr);
 }
 
 std::vector<http::MetricFamily> LogIntake::Families() const {
-  return records_.Families();
+  std::vector<http::MetricFamily> families = records_.Families();
+  for (http::MetricFamily& family : sent_.Families()) families.push_back(std::move(family));
+  return families;
 }
 
 }  // namespace stepwatch::operations
