@@ -1,5 +1,6 @@
 #include "operations/daemon/daemon.h"
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <utility>
@@ -92,10 +93,17 @@ IncidentLedger::Callbacks Daemon::LedgerCallbacks() {
     courier_.Take(change);
     if (!WantsStacks(change)) return;
     jobs_.CollectStacks(change.incident.run, change.incident.ranks);
-    logs_.sent().OnStuck(change.incident.run);
+    if (MayRunHere(change.incident.run)) logs_.sent().OnStuck(change.incident.run);
   };
   callbacks.on_safe = [this] { intake_.Wake(); };
   return callbacks;
+}
+
+// Jobs that have no monitor have no known process.
+bool Daemon::MayRunHere(const std::string& run) const {
+  const std::vector<KnownProcess> processes = jobs_.Processes();
+  return processes.empty() ||
+         std::any_of(processes.begin(), processes.end(), [&](const auto& each) { return each.run == run; });
 }
 
 LocalJobs::Dependencies Daemon::JobsDependencies() {

@@ -24,6 +24,8 @@ namespace {
 
 constexpr double kLateSeconds = 60;
 constexpr size_t kRunsMax = 64;  // whose unfinished records are held
+// More seconds than a record waits for its last line.
+constexpr int kFlushes = 10;
 constexpr char kBetween = '\x1e';
 
 // The id of a line stays with its record, so what the reader does not know travels in it.
@@ -259,11 +261,13 @@ bool SentLineReader::Take(Work work) {
             if (on_read) on_read();
           });
   if (is_posted) bytes_ += work.bytes;
+  flushes_left_ = kFlushes;
   return is_posted;
 }
 
 void SentLineReader::Tick() {
-  if (is_stopped_ || is_flushing_) return;
+  if (is_stopped_ || is_flushing_ || flushes_left_ == 0) return;
+  --flushes_left_;
   const auto read = std::make_shared<Read>();
   is_flushing_ = Run([state = state_, read] { *read = state->Flush(); },
                      [this, read] {

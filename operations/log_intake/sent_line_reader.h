@@ -90,6 +90,7 @@ class SentLineReader {
   base::IoThread thread_{"stepwatchd-logs"};
   bool is_stopped_ = false;
   bool is_flushing_ = false;
+  int flushes_left_ = 0;  // until nothing waits for its last line any more
   size_t bytes_ = 0;
   int64_t lines_ = 0;
   int64_t repeated_ = 0;

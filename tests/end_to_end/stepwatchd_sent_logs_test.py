@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -15,10 +16,12 @@ from typing import Any
 
 import pytest
 
+import python_programs
 from monitoring_tools import free_ports, provisioned
 from provision_logs_test import main_config, rsyslog
-from stepwatchd_process import NO_JOBS, Stepwatchd, beat, start
+from stepwatchd_process import NO_JOBS, Stepwatchd, beat, own_jobs, start
 
+JOB = Path(__file__).with_name("stepwatchd_job.py")
 JOURNAL_WRITER = Path("/lib/systemd/systemd-journal-remote")
 
 
@@ -208,16 +211,17 @@ def test_an_address_that_is_taken_is_tried_again(tmp_path: Path) -> None:
 # --- the journal and the kernel ---
 
 
-def add_to_journal(directory: Path, number: int, text: str) -> None:
-    fields = {
+def add_to_journal(directory: Path, number: int, text: str, **fields: str) -> None:
+    members = {
         "__REALTIME_TIMESTAMP": str(time.time_ns() // 1000),
         "__MONOTONIC_TIMESTAMP": str(number * 1_000_000),
         "_BOOT_ID": "fdfa7d7a2f304e5c8b4f5e3a3a0a3b10",
-        "_HOSTNAME": "n1",
+        "_HOSTNAME": socket.gethostname(),
         "_SYSTEMD_UNIT": "train.service",
         "MESSAGE": text,
+        **fields,
     }
-    entry = "".join(f"{name}={value}\n" for name, value in fields.items()) + "\n"
+    entry = "".join(f"{name}={value}\n" for name, value in members.items()) + "\n"
     command = [str(JOURNAL_WRITER), "-o", str(directory / "remote.journal"), "-"]
     subprocess.run(command, input=entry.encode(), check=True, capture_output=True, timeout=60)
 
@@ -253,6 +257,37 @@ def test_the_journal_is_read_once_over_a_restart(tmp_path: Path) -> None:
     # A kill may repeat the last batch, under the same ids.
     identities = {record["event.id"] for record in records_in(kept)}
     assert len(identities) == len(set(messages_in(kept)))
+
+
+@pytest.mark.skipif(not JOURNAL_WRITER.exists(), reason="systemd-journal-remote is not installed")
+def test_a_kill_by_the_kernel_is_an_incident_of_the_run_whose_process_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("stepwatch", reason="the Python package is not installed")
+    pytest.importorskip("torch")
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    add_to_journal(journal, 1, "before the first start", _TRANSPORT="kernel")
+    settings = {**own_jobs(), "logs": {"journal": ["_TRANSPORT=kernel"], "journal_directory": str(journal)}}
+    with Stepwatchd(tmp_path, settings) as running:
+        job = python_programs.start([str(JOB), str(tmp_path), "100000"], env={**os.environ, "OMP_NUM_THREADS": "1"})
+        try:
+            running.until(lambda: [run for run in running.get("/v1/runs")["runs"] if (run["step"] or 0) > 20])
+            run = str(running.get("/v1/runs")["runs"][0]["id"])
+            number = itertools.count(2)
+
+            def has_incident() -> bool:
+                # The process becomes known some moments after the first steps of its run.
+                for pid in (1, job.pid):
+                    text = f"Out of memory: Killed process {pid} (python3) total-vm:1kB, anon-rss:1kB, file-rss:0kB"
+                    add_to_journal(journal, next(number), text, _TRANSPORT="kernel")
+                return bool(running.incidents(run))
+
+            running.until(has_incident)
+            incident = running.incidents(run)[0]
+            assert (incident["incident"], incident["ranks"]) == ("out_of_memory", [0]), incident
+            assert f"Killed process {job.pid}" in incident["evidence"]["message"], incident
+        finally:
+            job.kill()
+            job.wait()
 
 
 def test_the_log_of_the_kernel_is_opened_or_reported(tmp_path: Path) -> None:
