@@ -53,7 +53,9 @@ std::vector<SentLine> ReadLines(Reading* reading) {
   const std::string body = std::move(reading->post.body_untrusted);
   Result<SentLines> sent = ReadLogRequest(body, {reading->post.run, reading->post.rank});
   if (!sent.ok()) {
-    reading->answer = InvalidAnswer(sent.status().message());
+    const Status& status = sent.status();
+    reading->answer =
+        status.code() == StatusCode::kExhausted ? http::TooLarge(status.message()) : InvalidAnswer(status.message());
     reading->refused = 1;
     return {};
   }

@@ -210,6 +210,8 @@ class RequestReader {
       return Status(StatusCode::kInvalid,
                     fmt::format("no line is accepted; {} {}: {}", sent_.is_otlp ? "record" : "line",
                                 sent_.refusals.front().first, sent_.refusals.front().second));
+    if (sent_.lines.size() > kLogLinesMax)
+      return Status(StatusCode::kExhausted, fmt::format("a request may have at most {} lines", kLogLinesMax));
     AddIds();
     return std::move(sent_);
   }
@@ -248,7 +250,7 @@ class RequestReader {
 
   void ReadLines() {
     int64_t number = 0;
-    for (std::string_view rest = body_; !rest.empty();) {
+    for (std::string_view rest = body_; !rest.empty() && sent_.lines.size() <= kLogLinesMax;) {
       const size_t end = std::min(rest.find('\n'), rest.size());
       const std::string_view text = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));

@@ -32,8 +32,9 @@ struct SentLines {
 };
 
 inline constexpr size_t kLogRefusalsMax = 100;
+inline constexpr size_t kLogLinesMax = 100'000;  // of a request
 
-// kInvalid: the body has no line that is accepted, and is not empty.
+// kInvalid: the body has no line that is accepted, and is not empty. kExhausted: it has more than kLogLinesMax lines.
 Result<SentLines> ReadLogRequest(std::string_view body_untrusted, const LogRequestNames& names);
 
 }  // namespace stepwatch::operations

@@ -24,6 +24,7 @@ namespace {
 
 constexpr double kLateSeconds = 60;
 constexpr size_t kRunsMax = 64;  // whose unfinished records are held
+constexpr size_t kRecordsAtOnce = 500;
 // More seconds than a record waits for its last line.
 constexpr int kFlushes = 10;
 constexpr char kBetween = '\x1e';
@@ -107,10 +108,13 @@ class SentLineReader::State {
   State(std::shared_ptr<LazyRecogniser> recogniser, std::function<double()> wall, std::vector<std::string> paths)
       : recogniser_(std::move(recogniser)), wall_(std::move(wall)), paths_(std::move(paths)) {}
 
-  Read ReadLines(std::vector<SentLine> lines) {
-    Read read;
+  // In pieces, of which the loop takes one at a time.
+  std::vector<Read> ReadLines(std::vector<SentLine> lines) {
+    std::vector<Read> reads(1);
     const double now = wall_();
     for (SentLine& line : lines) {
+      if (reads.back().records.size() >= kRecordsAtOnce) reads.emplace_back();
+      Read& read = reads.back();
       ++read.lines;
       if (!line.id.empty() && repeats_.IsRepeated(line.id)) {
         ++read.repeated;
@@ -130,19 +134,19 @@ class SentLineReader::State {
                          &records);
       Finish(line.run, now, &records, &read);
     }
-    return read;
+    return reads;
   }
 
-  Read Flush(double now) {
-    Read read;
+  std::vector<Read> Flush(double now) {
+    std::vector<Read> reads;
     for (auto& [run, stream] : streams_) {
       std::vector<logs::Record> records;
       stream.reader->Flush(now, &records);
-      Finish(run, now, &records, &read);
+      if (!records.empty()) Finish(run, now, &records, &reads.emplace_back());
     }
-    return read;
+    return reads;
   }
-  Read Flush() { return Flush(wall_()); }
+  std::vector<Read> Flush() { return Flush(wall_()); }
 
  private:
   struct Stream {
@@ -228,39 +232,54 @@ SentLineReader::SentLineReader(boost::asio::io_context& loop, SentLineReaderOpti
       results_(std::make_shared<Results>()),
       mailbox_(std::make_shared<watch::LoopMailbox>(loop)) {}
 
-bool SentLineReader::Run(std::function<void()> work, std::function<void()> done) {
-  const auto take = [this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired()) TakeResults();
+bool SentLineReader::Post(std::function<std::vector<Read>()> work, Work rest) {
+  const std::function<void()> take = [this, alive = std::weak_ptr(alive_)] {
+    if (!alive.expired()) TakeResult();
   };
-  return thread_.Post([results = results_, mailbox = mailbox_, work = std::move(work), done = std::move(done), take] {
-    base::IgnoreExceptions(work);  // without memory for it, the result stays as it is
-    {
+  const auto on_read = [this](const std::shared_ptr<Read>& read, const Work* last) {
+    OnRead(read.get(), last == nullptr ? 0 : last->bytes, last == nullptr ? nullptr : last->then);
+    if (last != nullptr && last->on_read) last->on_read();
+  };
+  return thread_.Post([results = results_, mailbox = mailbox_, work = std::move(work),
+                       rest = std::make_shared<Work>(std::move(rest)), take, on_read] {
+    std::vector<Read> reads;
+    base::IgnoreExceptions([&] { reads = work(); });  // without memory for it, there are no lines
+    if (reads.empty()) reads.emplace_back();
+    for (size_t i = 0; i < reads.size(); ++i) {
+      const bool is_last = i + 1 == reads.size();
       const base::MutexLock lock(&results->mutex);
-      results->waiting.push_back(done);
+      results->waiting.push_back([on_read, read = std::make_shared<Read>(std::move(reads[i])), rest, is_last] {
+        on_read(read, is_last ? rest.get() : nullptr);
+      });
+      if (results->waiting.size() == 1) mailbox->Post(take);
     }
-    mailbox->Post(take);
   });
 }
 
-void SentLineReader::TakeResults() {
-  std::deque<std::function<void()>> waiting;
+bool SentLineReader::TakeResult() {
+  std::function<void()> result;
   {
     const base::MutexLock lock(&results_->mutex);
-    waiting.swap(results_->waiting);
+    if (results_->waiting.empty()) return false;
+    result = std::move(results_->waiting.front());
   }
-  for (const std::function<void()>& done : waiting) done();
+  result();
+  const base::MutexLock lock(&results_->mutex);
+  results_->waiting.pop_front();
+  // Requests and ticks come in between.
+  if (!results_->waiting.empty())
+    mailbox_->Post([this, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) TakeResult();
+    });
+  return true;
 }
 
 bool SentLineReader::Take(Work work) {
   if (is_stopped_ || is_full()) return false;
-  const auto read = std::make_shared<Read>();
-  const bool is_posted =
-      Run([state = state_, lines = std::move(work.lines), read] { *read = state->ReadLines(lines()); },
-          [this, read, bytes = work.bytes, on_read = std::move(work.on_read), then = std::move(work.then)] {
-            OnRead(read.get(), bytes, then);
-            if (on_read) on_read();
-          });
-  if (is_posted) bytes_ += work.bytes;
+  const size_t bytes = work.bytes;
+  const auto lines = std::exchange(work.lines, nullptr);
+  const bool is_posted = Post([state = state_, lines] { return state->ReadLines(lines()); }, std::move(work));
+  if (is_posted) bytes_ += bytes;
   flushes_left_ = kFlushes;
   return is_posted;
 }
@@ -268,17 +287,15 @@ bool SentLineReader::Take(Work work) {
 void SentLineReader::Tick() {
   if (is_stopped_ || is_flushing_ || flushes_left_ == 0) return;
   --flushes_left_;
-  const auto read = std::make_shared<Read>();
-  is_flushing_ = Run([state = state_, read] { *read = state->Flush(); },
-                     [this, read] {
-                       is_flushing_ = false;
-                       if (!read->records.empty()) OnRead(read.get(), 0, {});
-                     });
+  Work rest;
+  rest.on_read = [this] { is_flushing_ = false; };
+  is_flushing_ = Post([state = state_] { return state->Flush(); }, std::move(rest));
 }
 
 void SentLineReader::OnRead(Read* read, size_t bytes, std::function<void()> then) {
   lines_ += read->lines;
   repeated_ += read->repeated;
+  if (read->records.empty() && bytes == 0 && !then) return;
   std::optional<ProcessesOfRuns> processes;
   for (size_t i = 0; i < read->records.size(); ++i) {
     auto& [record, origin] = read->records[i];
@@ -307,10 +324,10 @@ void SentLineReader::Stop() {
   constexpr std::chrono::seconds kStopTime{2};
   const bool is_over = thread_.Stop(base::IoThread::Clock::now() + kStopTime);
   mailbox_->Close();
-  TakeResults();
+  while (TakeResult()) {
+  }
   if (!is_over) return;
-  Read read = state_->Flush(std::numeric_limits<double>::infinity());
-  if (!read.records.empty()) OnRead(&read, 0, {});
+  for (Read& read : state_->Flush(std::numeric_limits<double>::infinity())) OnRead(&read, 0, {});
 }
 
 }  // namespace stepwatch::operations

@@ -78,9 +78,10 @@ class SentLineReader {
     int64_t repeated = 0;
   };
 
-  // Runs `work` on the thread, and then `done` on the loop's.
-  bool Run(std::function<void()> work, std::function<void()> done);
-  void TakeResults();
+  // Runs `work` on the thread, and passes its results on, one in a turn of the loop; the last one with `rest`.
+  bool Post(std::function<std::vector<Read>()> work, Work rest);
+  // False: no result waits.
+  bool TakeResult();
   void OnRead(Read* read, size_t bytes, std::function<void()> then);
 
   const SentLineReaderOptions options_;

@@ -126,6 +126,12 @@ TEST_CASE("a body without any usable line is an error, and an empty one is not")
   CHECK(Accepted(" \n\n").lines.empty());
 }
 
+TEST_CASE("a request with too many lines is an error of its own") {
+  std::string body;
+  for (size_t i = 0; i <= kLogLinesMax; ++i) body += "{\"message\":\"a\"}\n";
+  CHECK(ReadLogRequest(body, {}).status().code() == StatusCode::kExhausted);
+}
+
 TEST_CASE("nesting beyond the limit is refused") {
   std::string deep = R"({"message":"a","x":)";
   for (int i = 0; i < 100; ++i) deep += '[';

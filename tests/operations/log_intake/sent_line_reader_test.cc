@@ -176,6 +176,21 @@ TEST_CASE("a text of the kernel names its process in several ways") {
   CHECK_FALSE(ProcessInKernelText("Killed process x"));
 }
 
+TEST_CASE("many records come in pieces and in order, and are answered once all are safe") {
+  Reading reading;
+  std::vector<SentLine> lines;
+  for (int i = 0; i < 2000; ++i) lines.push_back(LineOf("line " + std::to_string(i)));
+  REQUIRE(reading.Send(lines));
+  REQUIRE(reading.Until([&] { return reading.records.size() == 2000; }));
+  for (size_t i = 0; i < lines.size(); ++i) REQUIRE(reading.records[i].record.message == lines[i].text);
+  CHECK(reading.safe.size() > 1);
+  for (const auto& safe : reading.safe) {
+    CHECK(reading.answered == 0);
+    safe();
+  }
+  CHECK(reading.answered == 1);
+}
+
 TEST_CASE("many runs at a time lose no record") {
   Reading reading;
   std::vector<SentLine> lines;
