@@ -117,6 +117,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
     "operations/log_intake": (
         6,
         (
+            "operations/intake",
             "operations/logs",
             "operations/logs/outputs",
             "operations/delivery",

@@ -1,5 +1,6 @@
 #include "operations/daemon/daemon.h"
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <utility>
@@ -62,7 +63,7 @@ Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log)
                {[this] { return service_.Counts(); }, [this] { return logs_.Families(); }, &lines_.observer(),
                 &ledger_.registry(), &machine_, &jobs_, log}),
       service_(options_.look_at_clocks, {log, &losses_, &turns_, store_.get(), &keeper_, &ledger_, &lines_, &state_,
-                                         &jobs_, &metrics_, &tick_, &courier_}),
+                                         &jobs_, &metrics_, &tick_, &courier_, &logs_.sent()}),
       courier_(loop, OptionsOfCourier(), &service_),
       intake_(loop, OptionsOfIntake(), &service_) {
   courier_.Apply(options_.settings.delivery, options_.settings.listen.public_url);
@@ -93,10 +94,19 @@ IncidentLedger::Callbacks Daemon::LedgerCallbacks() {
   IncidentLedger::Callbacks callbacks;
   callbacks.on_change = [this](const StoredChange& change) {
     courier_.Take(change);
-    if (WantsStacks(change)) jobs_.CollectStacks(change.incident.run, change.incident.ranks);
+    if (!WantsStacks(change)) return;
+    jobs_.CollectStacks(change.incident.run, change.incident.ranks);
+    if (MayRunHere(change.incident.run)) logs_.sent().OnStuck(change.incident.run);
   };
   callbacks.on_safe = [this] { intake_.Wake(); };
   return callbacks;
+}
+
+// Jobs that have no monitor have no known process.
+bool Daemon::MayRunHere(const std::string& run) const {
+  const std::vector<KnownProcess> processes = jobs_.Processes();
+  return processes.empty() ||
+         std::any_of(processes.begin(), processes.end(), [&](const auto& each) { return each.run == run; });
 }
 
 LocalJobs::Dependencies Daemon::JobsDependencies() {
@@ -111,8 +121,18 @@ MachineWatch::Dependencies Daemon::MachineDependencies() {
 }
 
 LogIntakeOptions Daemon::OptionsOfLogs() {
-  return {options_.state_directory, options_.make_transport, [this] { return Wall(); },
-          [this](const std::string& why) { log_.Write(LogLevel::kWarning, why); }};
+  LogIntakeOptions logs{options_.state_directory, options_.make_transport, [this] { return Wall(); },
+                        [this](const std::string& why) { log_.Write(LogLevel::kWarning, why); }};
+  logs.processes = [this] {
+    ProcessesOfRuns processes;
+    for (const KnownProcess& each : jobs_.Processes()) processes.try_emplace(each.process.pid, each.run, each.rank);
+    return processes;
+  };
+  logs.reports_xids = [this] { return options_.settings.gpu.source != "nvml"; };
+  logs.report_ras = [this](const std::string& run, const std::string& text) {
+    TakeLine({Wall(), run, std::nullopt, Event(StacksEvent{text, true})});
+  };
+  return logs;
 }
 
 LogRecords::Callbacks Daemon::LogCallbacks() {

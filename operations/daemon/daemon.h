@@ -63,6 +63,7 @@ class Daemon {
   std::unique_ptr<StoreQueue> MakeStore();
   Status AwaitStore();
   IncidentLedger::Callbacks LedgerCallbacks();
+  bool MayRunHere(const std::string& run) const;
   LocalJobs::Dependencies JobsDependencies();
   MachineWatch::Dependencies MachineDependencies();
   LogIntakeOptions OptionsOfLogs();

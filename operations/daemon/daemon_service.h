@@ -41,6 +41,7 @@ class DaemonService final : public Service {
     const MetricsOutput* metrics;
     const TickTimer* tick;
     delivery::Courier* courier;
+    LogPosts* logs;
   };
 
   // The parts must outlive it; they are used with the first request.
@@ -78,6 +79,7 @@ class DaemonService final : public Service {
     return parts_.ledger->RemoveSilence(id, std::move(then));
   }
   Deliveries* deliveries() override { return parts_.courier; }
+  LogPosts* log_posts() override { return parts_.logs; }
   DaemonCounts Counts() const;
   void Metrics(http::MetricsFormat format, std::function<void(std::string page)> then) override {
     parts_.metrics->Page(format, std::move(then));

@@ -317,10 +317,12 @@ void IncidentManager::TakeAdvance(const BeatFacts& beat, const Moment& moment, s
   }
 }
 
-void IncidentManager::AddStacks(std::optional<int64_t> rank, const std::string& text) {
+void IncidentManager::AddStacks(std::optional<int64_t> rank, const StacksEvent& stacks) {
+  std::string key = rank ? "stacks_of_rank_" + std::to_string(*rank) : std::string("stacks");
+  if (stacks.is_of_nccl_ras) key = "nccl_ras";
   for (Open& open : open_) {
     if (FamilyOf(open.incident.kind) != Family::kLife) continue;
-    open.incident.evidence.Set(rank ? "stacks_of_rank_" + std::to_string(*rank) : std::string("stacks"), text);
+    open.incident.evidence.Set(key, stacks.text);
     open.is_changed = true;
   }
 }

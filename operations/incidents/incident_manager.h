@@ -32,7 +32,7 @@ class IncidentManager {
   // A rank has finished steps.
   void TakeAdvance(const BeatFacts& beat, const Moment& moment, std::vector<Incident>* changes);
   // Evidence without a finding: stacks, for open incidents of this rank, or of the whole run.
-  void AddStacks(std::optional<int64_t> rank, const std::string& text);
+  void AddStacks(std::optional<int64_t> rank, const StacksEvent& stacks);
   void Adopt(const Incident& incident, const Moment& moment);
   std::vector<Incident> OpenIncidents() const;
 

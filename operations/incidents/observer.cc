@@ -224,7 +224,7 @@ void Observer::Impl::TakeEvent(Watched* watched, const Line& line, std::vector<I
   if (begins_again)
     for (const auto& detector : watched->detectors) detector->OnRestart();
   if (const auto* stacks = std::get_if<StacksEvent>(&std::get<Event>(line.what)))
-    watched->manager.AddStacks(line.rank, stacks->text);
+    watched->manager.AddStacks(line.rank, *stacks);
   if (!is_end) notify();
 }
 

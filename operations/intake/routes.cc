@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -143,6 +144,44 @@ void PostBeats(const RouteCall& call) {
     return call.then(http::BadRequest("Stepwatch-Sent must be a time in seconds since 1970, not " +
                                       base::Printable(call.request.sent)));
   ReadBeats(std::make_shared<ReadingBeats>(call, sent));
+}
+
+// --- logs ---
+
+// "application/json; charset=utf-8": the same without parameters, in small letters.
+std::string PlainMediaType(const std::string& content_type_untrusted) {
+  std::string type = content_type_untrusted.substr(0, content_type_untrusted.find_first_of("; "));
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+  return type;
+}
+
+Answer UnsupportedBody(const std::string& what) {
+  return http::ErrorAnswer(415, "unsupported_media_type", what);
+}
+
+void PostLogs(const RouteCall& call) {
+  LogPosts* const logs = call.service->log_posts();
+  if (logs == nullptr) return call.then(Missing("no logs are read"));
+  const std::string encoding = PlainMediaType(call.request.content_encoding);
+  if (!encoding.empty() && encoding != "identity")
+    return call.then(UnsupportedBody("the body must not be compressed; its Content-Encoding is " +
+                                     base::Printable(call.request.content_encoding)));
+  const std::string type = PlainMediaType(call.request.content_type);
+  // "application/x-www-form-urlencoded" is what curl sends by default.
+  const bool is_accepted = type.empty() || type.starts_with("text/") || type.find("json") != std::string::npos ||
+                           type == "application/x-www-form-urlencoded";
+  if (!is_accepted)
+    return call.then(UnsupportedBody(
+        "the body must be JSON: lines of objects, or OTLP with Content-Type application/json; its Content-Type is " +
+        base::Printable(call.request.content_type)));
+  std::map<std::string, std::string> sent = http::ParseQuery(call.query);
+  const std::optional<int64_t> rank = base::ParseNumber<int64_t>(sent["rank"]);
+  if (!sent["rank"].empty() && (!rank || *rank < 0))
+    return call.then(http::BadRequest("rank must be a number from 0 on, not " + base::Printable(sent["rank"])));
+  if (CharactersIn(sent["run"]) > kRunMax)
+    return call.then(http::BadRequest(fmt::format("run must have at most {} characters", kRunMax)));
+  if (call.service->IsBehind() || !logs->Take({sent["run"], rank, call.request.body}, call.then))
+    return call.then(TooMany());
 }
 
 // --- runs ---
@@ -435,6 +474,7 @@ struct Route {
 const std::vector<Route>& Routes() {
   static const std::vector<Route> routes = {
       {"POST", "/v1/beats", PostBeats},
+      {"POST", "/v1/logs", PostLogs},
       {"GET", "/v1/runs", GetRuns},
       {"GET", "/v1/runs/{run}", GetRun},
       {"GET", "/v1/runs/{run}/series/{name}", GetSeries},

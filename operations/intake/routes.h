@@ -17,6 +17,7 @@ struct IntakeRequest {
   std::string sent;         // the header Stepwatch-Sent: the time of sending, in the sender's clock; empty: absent
   bool may_write = true;    // false: the client may only read
   std::string accept = {};  // the header Accept
+  std::string content_type = {}, content_encoding = {};  // of the body, as sent
 };
 
 // `then` is called once, on the thread of the service, in the call or later.

@@ -37,7 +37,9 @@ http::Response Perform(Service* service, http::Request sent, const http::OnAnswe
                         std::move(sent.body),
                         http::FieldOf(sent.head, "Stepwatch-Sent"),
                         sent.caller.access == sockets::Access::kAll,
-                        http::FieldOf(sent.head, "Accept")};
+                        http::FieldOf(sent.head, "Accept"),
+                        http::FieldOf(sent.head, "Content-Type"),
+                        http::FieldOf(sent.head, "Content-Encoding")};
   if (IsEventStream(request.method, request.target)) {
     response.events = EventsFor(sent.head, service);
     return response;

@@ -11,6 +11,7 @@
 
 #include "operations/intake/deliveries.h"
 #include "operations/intake/incident_registry.h"
+#include "operations/intake/log_posts.h"
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
 #include "operations/vocabulary/line.h"
@@ -94,6 +95,8 @@ class Service {
 
   // Null: no messages are sent.
   virtual Deliveries* deliveries() { return nullptr; }
+  // Null: no logs are read.
+  virtual LogPosts* log_posts() { return nullptr; }
   // The page of /metrics.
   virtual void Metrics(http::MetricsFormat format, std::function<void(std::string page)> then) = 0;
   // Targets of scrapes as JSON: this stepwatchd, the jobs that have TCP, or both.

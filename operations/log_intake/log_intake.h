@@ -13,6 +13,7 @@
 #include "operations/log_intake/log_files.h"
 #include "operations/log_intake/log_records.h"
 #include "operations/log_intake/log_settings.h"
+#include "operations/log_intake/sent_logs.h"
 #include "src/http/metric_family.h"
 
 namespace boost::asio {
@@ -26,6 +27,10 @@ struct LogIntakeOptions {
   std::function<std::unique_ptr<delivery::Transport>()> make_transport = delivery::MakeCurlTransport;
   std::function<double()> wall;
   std::function<void(const std::string& text)> log;
+  // See SentLogsOptions.
+  std::function<ProcessesOfRuns()> processes = {};
+  std::function<bool()> reports_xids = [] { return true; };
+  std::function<void(const std::string& run, const std::string& text)> report_ras = {};
 };
 
 class LogIntake {
@@ -43,11 +48,13 @@ class LogIntake {
   void Stop();
 
   LogRecords& records() { return records_; }
+  SentLogs& sent() { return sent_; }
   const std::shared_ptr<LazyRecogniser>& recogniser() const { return recogniser_; }
   std::vector<http::MetricFamily> Families() const;
 
  private:
   void StartOutputs();
+  SentLogsOptions OptionsOfSent();
 
   boost::asio::io_context& loop_;
   const LogIntakeOptions options_;
@@ -55,6 +62,7 @@ class LogIntake {
   bool has_begun_ = false;
   const std::shared_ptr<LazyRecogniser> recogniser_ = std::make_shared<LazyRecogniser>();
   LogRecords records_;
+  SentLogs sent_;
   LogFiles files_;
 };
 

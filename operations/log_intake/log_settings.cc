@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operations/logs/file_pattern.h"
+#include "src/base/parse_number.h"
 
 namespace stepwatch::operations {
 namespace {
@@ -45,7 +46,56 @@ Status ReadFiles(const Field& field, Notes& notes, std::vector<LogFilesSettings>
   return Status();
 }
 
+Status ReadPaths(const Field& field, const Notes& notes, std::vector<std::string>* out) {
+  constexpr std::string_view kAccepted =
+      "a list of at most 32 absolute paths, in which {run} stands for the run, {rank} for the rank and * for any "
+      "characters of a name";
+  if (Status status = config::ReadStrings(field, notes, kAccepted, *out); !status.ok()) return status;
+  const bool usable = out->size() <= kLogPatternsMax && std::all_of(out->begin(), out->end(), [](const auto& each) {
+                        return WrongPattern(each).empty();
+                      });
+  return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+}
+
+Status ReadAddress(const Field& field, const Notes& notes, std::string* out) {
+  constexpr std::string_view kAccepted = R"("HOST:PORT" with an IP address or localhost, or "" for none)";
+  if (Status status = config::ReadString(field, notes, kAccepted, *out); !status.ok()) return status;
+  const size_t colon = out->rfind(':');
+  const bool usable = out->empty() || (colon != std::string::npos && colon > 0 &&
+                                       base::ParseNumber<uint16_t>(std::string_view(*out).substr(colon + 1)));
+  return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+}
+
+Status ReadJournal(const Field& field, const Notes& notes, std::vector<std::string>* out) {
+  constexpr std::string_view kAccepted = "a list of at most 32 names of units, or matches FIELD=VALUE";
+  if (Status status = config::ReadStrings(field, notes, kAccepted, *out); !status.ok()) return status;
+  const bool usable = out->size() <= kLogPatternsMax && std::none_of(out->begin(), out->end(), [](const auto& each) {
+                        return each.empty() || each.starts_with('=');
+                      });
+  return usable ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+}
+
+Status ReadDirectory(const Field& field, const Notes& notes, std::string* out) {
+  constexpr std::string_view kAccepted = R"(an absolute path, or "" for the journal of this machine)";
+  if (Status status = config::ReadString(field, notes, kAccepted, *out); !status.ok()) return status;
+  return out->empty() || out->starts_with('/') ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+}
+
+// A key of SentLogSettings.
+template <auto member, auto read>
+constexpr KeyRule<LogSettings> Sent(std::string_view key) {
+  return {{.key = key},
+          [](const Field& field, Notes& notes, LogSettings& out) { return read(field, notes, &(out.sent.*member)); }};
+}
+
 constexpr KeyRule<LogSettings> kLogs[] = {
+    Sent<&SentLogSettings::paths, ReadPaths>("paths"),
+    Sent<&SentLogSettings::syslog, ReadAddress>("syslog"),
+    Sent<&SentLogSettings::journal, ReadJournal>("journal"),
+    Sent<&SentLogSettings::journal_directory, ReadDirectory>("journal_directory"),
+    {{.key = "kmsg"},
+     [](const Field& field, Notes& notes, LogSettings& out) { return config::ReadBool(field, notes, out.sent.kmsg); }},
+    Sent<&SentLogSettings::nccl_ras, ReadAddress>("nccl_ras"),
     {{.key = "files"},
      [](const Field& field, Notes& notes, LogSettings& out) { return ReadFiles(field, notes, &out.files); }},
     {{.key = "outputs"},

@@ -205,7 +205,10 @@ Result<Event> ReadCollectiveWait(Members members) {
 
 Result<Event> ReadStacks(Members members) {
   StacksEvent event;
+  std::string source;
   members.Text("text", kStackBytesMax, &event.text);
+  members.Text("source", kNameBytesMax, &source);
+  event.is_of_nccl_ras = source == kNcclRasName;
   return members.Give(event);
 }
 

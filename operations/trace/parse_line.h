@@ -28,6 +28,7 @@ inline constexpr size_t kReportedMax = 64;
 inline constexpr size_t kNameBytesMax = 200;
 inline constexpr size_t kMessageBytesMax = 4 << 10;
 inline constexpr size_t kStackBytesMax = 32 << 10;
+inline constexpr std::string_view kNcclRasName = "nccl_ras";  // the `source` of stacks that are its answer
 
 // Pure. Errors: kExhausted: the line is too long; kInvalid: not a JSON object; kWrongType: a value of a type that its
 // key does not accept; kOutOfRange: an unusable value; kNotFound: a required key is missing; kUnsupported: an event of

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "operations/trace/parse_line.h"
 #include "src/base/text.h"
 #include "src/json/json.h"
 
@@ -83,7 +84,10 @@ struct PutEvent {
     Put(json, "operation", event.operation);
     (*json)["waits"] = event.waits;
   }
-  void operator()(const StacksEvent& event) const { Put(json, "text", event.text); }
+  void operator()(const StacksEvent& event) const {
+    Put(json, "text", event.text);
+    if (event.is_of_nccl_ras) Put(json, "source", std::string(kNcclRasName));
+  }
 };
 
 struct ValueJson {

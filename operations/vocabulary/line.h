@@ -111,6 +111,7 @@ struct CollectiveWaitEvent {
 // Stacks of the rank, collected from outside; evidence for open incidents.
 struct StacksEvent {
   std::string text;
+  bool is_of_nccl_ras = false;  // instead the answer of NCCL's RAS about all ranks
 };
 
 using Event = std::variant<StartEvent, RestartEvent, EndEvent, ExceptionEvent, SignalEvent, CheckpointEvent,

@@ -86,7 +86,7 @@ def test_rsyslog_sends_each_line_once_through_rotation_and_while_stepwatchd_is_a
         log.write_text("".join(f"{line}\n" for line in trace))
         until(lambda: len(recorder.messages) >= 103, lambda: recorder.messages[-3:])
     assert recorder.texts() == lines + trace
-    header = rf'<134>1 \d{{4}}-\d\d-\d\dT\S+ \S+ training - - \[stepwatch@32473 file="{log}"\] Step 0: '
+    header = rf'<134>1 \d{{4}}-\d\d-\d\dT\S+ \S+ training - - \[stepwatch@32473 file="{log}" offset="0"\] Step 0: '
     assert re.match(header, recorder.messages[0]), recorder.messages[0]
 
 

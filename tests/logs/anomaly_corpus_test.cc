@@ -142,8 +142,9 @@ TEST_CASE("the root of a failing run is named first") {
       records.push_back(std::move(record));
     }
     const auto is_root = [&](const Record& record) {
-      const bool has_class = std::any_of(record.anomalies.begin(), record.anomalies.end(),
-                                         [&](const Anomaly& each) { return each.name == story.at("root"); });
+      const bool has_class = std::any_of(record.anomalies.begin(), record.anomalies.end(), [&](const Anomaly& each) {
+        return each.name == story.at("root").get<std::string>();
+      });
       return has_class && (story.at("rank").is_null() || record.rank == story.at("rank").get<int64_t>());
     };
     const std::vector<size_t> order = RankCauses(records);

@@ -33,7 +33,9 @@ TEST_CASE("every key is read into its place") {
     "gpu": {"source": "dcgm", "peak_flops": 989e12},
     "host": {"directories": ["/checkpoints"]},
     "maintenance": {"scontrol": "/usr/bin/scontrol", "labels_file": "/etc/podinfo/labels", "seconds": 30},
-    "logs": {"outputs": [{"name": "all", "type": "file", "path": "/r.jsonl"}]},
+    "logs": {"syslog": "127.0.0.1:5514", "paths": ["/l/{run}.log"], "journal": ["train", "A=b"],
+             "journal_directory": "/j", "kmsg": true, "nccl_ras": "",
+             "outputs": [{"name": "all", "type": "file", "path": "/r.jsonl"}]},
     "detectors": {"stuck": {"silence_seconds_min": 60}, "numerics": {"spike_samples": 7}, "pace": {"drop_ratio": 0.5}}
   })");
   INFO(parsed.status().ToString());
@@ -46,6 +48,12 @@ TEST_CASE("every key is read into its place") {
   CHECK(settings.gpu == GpuSettings{"dcgm", 989e12});
   CHECK(settings.host == HostSettings{{"/checkpoints"}});
   CHECK(settings.maintenance == MaintenanceSettings{"/usr/bin/scontrol", "/etc/podinfo/labels", 30});
+  CHECK(settings.logs.sent.syslog == "127.0.0.1:5514");
+  CHECK(settings.logs.sent.paths == std::vector<std::string>{"/l/{run}.log"});
+  CHECK(settings.logs.sent.journal == std::vector<std::string>{"train", "A=b"});
+  CHECK(settings.logs.sent.journal_directory == "/j");
+  CHECK(settings.logs.sent.kmsg);
+  CHECK(settings.logs.sent.nccl_ras.empty());
   REQUIRE(settings.logs.outputs.size() == 1);
   CHECK(settings.logs.outputs[0].path == "/r.jsonl");
   CHECK(settings.detectors.stuck.silence_seconds_min == 60);
@@ -95,6 +103,12 @@ TEST_CASE("what cannot be used is refused with its place") {
   CHECK(RefusalOf(R"({"store": []})").code() == StatusCode::kWrongType);
   CHECK(RefusalOf(R"({"detectors": {"pace": {"drop_ratio": -1}}})").place().key == "detectors.pace.drop_ratio");
   CHECK(RefusalOf(R"({"upstream": {"url": "https://h"}})").place().key == "upstream.url");
+  CHECK(RefusalOf(R"({"logs": {"syslog": "5514"}})").place().key == "logs.syslog");
+  CHECK(RefusalOf(R"({"logs": {"syslog": "127.0.0.1:99999"}})").code() == StatusCode::kOutOfRange);
+  CHECK(RefusalOf(R"({"logs": {"paths": ["{run}.log"]}})").place().key == "logs.paths");
+  CHECK(RefusalOf(R"({"logs": {"journal": ["=a"]}})").place().key == "logs.journal");
+  CHECK(RefusalOf(R"({"logs": {"journal_directory": "here"}})").place().key == "logs.journal_directory");
+  CHECK(RefusalOf(R"({"logs": {"kmsg": 1}})").code() == StatusCode::kWrongType);
   CHECK(RefusalOf("{").code() == StatusCode::kInvalid);
   CHECK(RefusalOf("[]").code() != StatusCode::kOk);
 }

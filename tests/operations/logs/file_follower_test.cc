@@ -235,6 +235,20 @@ TEST_CASE("lines from before a stay away are late") {
   CHECK(followed.last.is_late);
 }
 
+TEST_CASE("the debug files of NCCL, named by host and process, are files of their own") {
+  Followed followed("nccl.*");
+  const Texts first = {"node1:1234:1250 [0] NCCL WARN first"}, second = {"node1:12345:12400 [1] NCCL WARN second"};
+  Append(followed.directory / "nccl.node1.1234", first[0] + "\n");
+  CHECK(followed.Read() == first);
+  Append(followed.directory / "nccl.node1.12345", second[0] + "\n");
+  Append(followed.directory / "nccl.node2.1", second[0] + "\n");
+  CHECK(followed.Read(5) == Texts{second[0], second[0]});
+  followed.Restart();
+  CHECK(followed.Read(5).empty());
+  Append(followed.directory / "nccl.node1.1234", second[0] + "\n");
+  CHECK(followed.Read(5) == second);
+}
+
 TEST_CASE("names of one log are those of its rotations") {
   CHECK(AreOfOneLog("/d/a.log", "/d/a.log.1"));
   CHECK(AreOfOneLog("/d/a.log", "/d/a-20300101.log.gz"));
