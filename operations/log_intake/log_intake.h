@@ -12,6 +12,7 @@
 #include "operations/log_intake/lazy_recogniser.h"
 #include "operations/log_intake/log_records.h"
 #include "operations/log_intake/log_settings.h"
+#include "operations/logs/log_file.h"
 #include "src/http/metric_family.h"
 
 namespace boost::asio {
@@ -42,6 +43,9 @@ class LogIntake {
   void Stop();
 
   LogRecords& records() { return records_; }
+  const LogEvents& events() const { return records_.events(); }
+  // The files that are followed for the run.
+  std::vector<LogFile> FilesOf(const std::string& run) const;
   const std::shared_ptr<LazyRecogniser>& recogniser() const { return recogniser_; }
   std::vector<http::MetricFamily> Families() const;
 
