@@ -97,6 +97,7 @@ HOUSE: dict[str, tuple[int, tuple[str, ...]]] = {
             "operations/runs",
             "operations/store",
             "operations/performance",
+            "operations/logs",
         ),
     ),
     "operations/delivery": (
@@ -201,7 +202,7 @@ GUARDED: dict[str, tuple[str, ...]] = {
     r"boost/intrusive": ("src/drain",),
     r"google/protobuf/": ("src/sinks",),
     r"hwy/": ("kernels",),
-    r"re2/": ("src/config", "src/logs", "controller/cli", "bench"),
+    r"re2/": ("src/config", "src/logs", "bench"),
     r"png\.h": ("src/sinks", "tests/sinks"),
     r"zlib\.h": ("operations/logs", "tests/operations/logs"),
     r"sqlite3": ("src/database", "tests/offline", "tests/operations/store"),

@@ -1,11 +1,13 @@
-// `stepwatch logs`: reads finished logs, or standard input, without stepwatchd.
+// `stepwatch logs`: reads finished logs, or standard input, without stepwatchd; or the logs of a run that stepwatchd
+// knows.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <re2/re2.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
+#include <CLI/Error.hpp>
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +24,8 @@
 #include <vector>
 
 #include "controller/cli/print_answer.h"
+#include "controller/cli/run_logs.h"
+#include "controller/cli/stepwatchd_client.h"
 #include "controller/cli/stop_on_signals.h"
 #include "controller/cli/text/logs_text.h"
 #include "controller/cli/text/time_text.h"
@@ -30,6 +35,7 @@
 #include "src/base/text.h"
 #include "src/logs/prefixes.h"
 #include "src/logs/reader.h"
+#include "src/logs/record_filter.h"
 #include "src/logs/write_record.h"
 
 namespace stepwatch::cli {
@@ -37,32 +43,35 @@ namespace {
 
 constexpr size_t kLogLineBytesMax = size_t{1} << 20;  // the rest of a longer line is dropped
 constexpr int kFlushMilliseconds = 500;
-constexpr int64_t kPatternBytesMax = int64_t{8} << 20;
+constexpr size_t kLimitUsual = 1000, kLimitMax = 100000;
+constexpr size_t kEventsMax = 10000;  // that stepwatchd returns at once
 
 struct LogsArguments {
-  std::vector<std::string> files;
+  std::vector<std::string> files;  // or one run
   bool from_stdin = false;
   bool json = false;
   std::string severity;
   std::optional<int64_t> rank;
+  std::optional<int64_t> since_seconds;
   std::string grep;
+  size_t limit = kLimitUsual;
+  std::string stepwatchd;
 };
 
 // Selects records and prints or collects them.
 class LogsOutput {
  public:
-  LogsOutput(const LogsArguments& arguments, const re2::RE2* pattern)
-      : arguments_(arguments), pattern_(pattern), level_min_(logs::LevelOf(arguments.severity)) {}
+  LogsOutput(bool as_json, const logs::RecordFilter& filter) : as_json_(as_json), filter_(filter) {}
 
   bool is_open() const { return is_open_; }
 
   void Take(std::vector<logs::Record>* records) {
     std::string text;
     for (const logs::Record& record : *records) {
-      if (!Selects(record)) continue;
-      if (arguments_.json)
+      if (!filter_.Selects(record)) continue;
+      if (as_json_)
         text += logs::EcsJson(record, {}) + "\n";
-      else if (HasFilter())
+      else if (!filter_.selects_all())
         text += base::SafeText(stdout, RecordText(record));
       else
         summary_.Add(record);
@@ -72,26 +81,12 @@ class LogsOutput {
   }
 
   void Finish() const {
-    if (!arguments_.json && !HasFilter()) base::PrintText(stdout, summary_.Text());
+    if (!as_json_ && filter_.selects_all()) base::PrintText(stdout, summary_.Text());
   }
 
  private:
-  bool HasFilter() const { return level_min_ != logs::Level::kUnset || arguments_.rank || pattern_ != nullptr; }
-
-  bool Selects(const logs::Record& record) const {
-    if (level_min_ != logs::Level::kUnset && logs::EffectiveLevel(record) < level_min_) return false;
-    if (arguments_.rank && record.rank != arguments_.rank && (record.rank || record.local_rank != arguments_.rank))
-      return false;
-    if (pattern_ == nullptr) return true;
-    const auto matches = [this](const std::string& text) {
-      return re2::RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), *pattern_);
-    };
-    return matches(record.message) || (record.exception && matches(record.exception->stack));
-  }
-
-  const LogsArguments& arguments_;
-  const re2::RE2* const pattern_;
-  const logs::Level level_min_;
+  const bool as_json_;
+  const logs::RecordFilter& filter_;
   LogSummary summary_;
   bool is_open_ = true;
 };
@@ -171,22 +166,60 @@ class LineSource {
   double now_ = WallSeconds();
 };
 
-int RunLogs(const LogsArguments& arguments) {
-  if (arguments.files.empty() == !arguments.from_stdin)
-    return FailInvalid(Status(StatusCode::kInvalid, "give either files or --stdin"), arguments.json);
-  std::unique_ptr<re2::RE2> pattern;
-  if (!arguments.grep.empty()) {
-    re2::RE2::Options options;
-    options.set_log_errors(false);
-    options.set_max_mem(kPatternBytesMax);
-    pattern = std::make_unique<re2::RE2>(re2::StringPiece(arguments.grep.data(), arguments.grep.size()), options);
-    if (!pattern->ok())
-      return FailInvalid(Status(StatusCode::kInvalid, "--grep \"" + arguments.grep +
-                                                          "\" is not a regular expression of RE2: " + pattern->error()),
-                         arguments.json);
-  }
+// An existing file wins over a run of the same name, and a name with a slash is that of a file.
+bool NamesRun(const LogsArguments& arguments) {
+  struct stat about {};
+  return arguments.files.size() == 1 && arguments.files.front().find('/') == std::string::npos &&
+         base::FileSystem::Real().Stat(arguments.files.front().c_str(), &about) != 0 && errno == ENOENT;
+}
+
+// The reason why the argument is neither a file nor a run.
+Status NeitherFileNorRun(const std::string& name, const Status& why) {
+  return Status(why.code(), fmt::format("there is no file \"{}\", and no logs of a run with this id: {}",
+                                        base::Printable(name, 300), why.message()));
+}
+
+int PrintRunLogs(const LogsArguments& arguments, const logs::RecordFilter& filter, std::optional<double> since_t) {
+  const std::string& name = arguments.files.front();
+  const auto fail = [&](const Status& why) { return FailOperations(NeitherFileNorRun(name, why), arguments.json); };
+  const Result<StepwatchdClient> client = FindStepwatchd(arguments.stepwatchd);
+  if (!client.ok()) return fail(client.status());
+  const Result<std::string> run = ResolveRun(client.value(), name);
+  if (!run.ok()) return fail(run.status());
+  std::string target =
+      fmt::format("/v1/runs/{}/logs?limit={}", UrlPiece(run.value()), std::min(arguments.limit, kEventsMax));
+  if (arguments.rank) target += fmt::format("&rank={}", *arguments.rank);
+  if (since_t) target += fmt::format("&since={:.3f}", *since_t);
+  if (!arguments.severity.empty()) target += "&severity=" + arguments.severity;
+  if (!arguments.grep.empty()) target += "&grep=" + UrlPiece(arguments.grep);
+  const Result<Json> answer = client.value().Get(target);
+  if (!answer.ok()) return FailOperations(answer.status(), arguments.json);
   const logs::Recogniser recogniser;
-  LogsOutput output(arguments, pattern.get());
+  const RunLogs found = ReadRunLogs(
+      answer.value(), {run.value(), arguments.rank, since_t, arguments.limit, arguments.json}, filter, recogniser);
+  std::string text;
+  for (const LogLine& line : found.lines) text += arguments.json ? line.text : base::SafeText(stdout, line.text);
+  if (!text.empty()) (void)PrintAtOnce(text);
+  for (const std::string& note : found.notes)
+    base::Print(stderr, "stepwatch: %s\n", base::Printable(note, 1000).c_str());
+  if (found.has_more)
+    base::Print(stderr, "stepwatch: there are earlier records; --limit %zu shows more\n",
+                std::min(kLimitMax, 10 * arguments.limit));
+  if (found.lines.empty() && found.notes.empty()) base::Print(stderr, "stepwatch: the run has no such records\n");
+  return found.notes.empty() ? kExitDone : kExitDegraded;
+}
+
+int RunLogsVerb(const LogsArguments& arguments) {
+  if (arguments.files.empty() == !arguments.from_stdin)
+    return FailInvalid(Status(StatusCode::kInvalid, "give one run, files or --stdin"), arguments.json);
+  logs::RecordFilter::Options options{arguments.rank, std::nullopt, logs::LevelOf(arguments.severity), arguments.grep};
+  if (arguments.since_seconds) options.since_t = WallSeconds() - static_cast<double>(*arguments.since_seconds);
+  const Result<logs::RecordFilter> filter = logs::RecordFilter::Make(options);
+  if (!filter.ok())
+    return FailInvalid(Status(StatusCode::kInvalid, "--grep: " + filter.status().message()), arguments.json);
+  if (NamesRun(arguments)) return PrintRunLogs(arguments, filter.value(), options.since_t);
+  const logs::Recogniser recogniser;
+  LogsOutput output(arguments.json, filter.value());
   const StopOnSignals signals;
   int code = kExitDone;
   if (arguments.from_stdin) {
@@ -211,23 +244,40 @@ int RunLogs(const LogsArguments& arguments) {
 
 void AddLogs(CLI::App* app, int* exit_code) {
   const auto arguments = std::make_shared<LogsArguments>();
-  CLI::App* verb = app->add_subcommand("logs", "Read training logs: the likely cause, and the progress of each rank");
+  CLI::App* verb = app->add_subcommand(
+      "logs", "Read training logs: the likely cause and the progress of each rank, or the records of a run");
   verb->add_option("FILE", arguments->files,
-                   "log files; a rank in the name, as in rank3.log, belongs to all its lines");
+                   "log files; a rank in the name, as in rank3.log, belongs to all its lines. Or one run: the id of a "
+                   "run that stepwatchd knows, or a unique prefix of it; a file of this name wins");
   verb->add_flag("--stdin", arguments->from_stdin, "read standard input instead of files");
   verb->add_flag("--json", arguments->json, "one JSON object per record (ECS) instead of a summary");
   verb->add_option("--severity", arguments->severity, "only records of this level or a higher one")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "fatal"}));
   verb->add_option("--rank", arguments->rank, "only records of this rank");
   verb->add_option("--grep", arguments->grep, "only records whose text matches this regular expression (RE2)");
+  verb->add_option_function<std::string>(
+      "--since",
+      [arguments](const std::string& text) {
+        arguments->since_seconds = ParseDuration(text);
+        if (!arguments->since_seconds)
+          throw CLI::ValidationError("invalid duration \"" + base::Printable(text) + "\"; examples: 45s, 10m, 2h");
+      },
+      "only records of the last 45s, 10m, 2h, ...");
+  verb->add_option("--limit", arguments->limit, "of a run: at most the last N records")
+      ->check(CLI::Range(size_t{1}, kLimitMax))
+      ->capture_default_str();
+  verb->add_option("--stepwatchd", arguments->stepwatchd,
+                   "of a run: socket file of stepwatchd (default: stepwatchd.sock in the runtime directory)");
   verb->footer(
-      "With --severity, --rank or --grep the records themselves are printed.\n"
+      "With --severity, --rank, --since or --grep, and for a run, the records themselves are printed.\n"
       "Examples:\n"
       "  stepwatch logs logs/rank*.log\n"
       "  stepwatch logs train.log --severity error\n"
       "  torchrun train.py 2>&1 | stepwatch logs --stdin --json\n"
-      "Exit codes: 0 done, 2 a file cannot be read or an option is unusable, 130 interrupted.");
-  verb->callback([arguments, exit_code] { *exit_code = RunLogs(*arguments); });
+      "  stepwatch logs 5f0c --rank 3 --since 10m --severity error\n"
+      "Exit codes: 0 done, 2 a file cannot be read or an option is unusable, 5 of a run: some files cannot be read,\n"
+      "8 stepwatchd does not respond, 130 interrupted.");
+  verb->callback([arguments, exit_code] { *exit_code = RunLogsVerb(*arguments); });
 }
 
 }  // namespace stepwatch::cli

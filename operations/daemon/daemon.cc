@@ -63,7 +63,7 @@ Daemon::Daemon(boost::asio::io_context& loop, DaemonOptions options, Log* log)
                {[this] { return service_.Counts(); }, [this] { return logs_.Families(); }, &lines_.observer(),
                 &ledger_.registry(), &machine_, &jobs_, log}),
       service_(options_.look_at_clocks, {log, &losses_, &turns_, store_.get(), &keeper_, &ledger_, &lines_, &state_,
-                                         &jobs_, &metrics_, &tick_, &courier_, &logs_.sent()}),
+                                         &jobs_, &metrics_, &tick_, &courier_, &logs_}),
       courier_(loop, OptionsOfCourier(), &service_),
       intake_(loop, OptionsOfIntake(), &service_) {
   courier_.Apply(options_.settings.delivery, options_.settings.listen.public_url);

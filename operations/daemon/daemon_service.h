@@ -23,6 +23,7 @@
 #include "operations/daemon/turn_queue.h"
 #include "operations/delivery/courier.h"
 #include "operations/intake/service.h"
+#include "operations/log_intake/log_intake.h"
 
 namespace stepwatch::operations {
 
@@ -41,7 +42,7 @@ class DaemonService final : public Service {
     const MetricsOutput* metrics;
     const TickTimer* tick;
     delivery::Courier* courier;
-    LogPosts* logs;
+    LogIntake* logs;
   };
 
   // The parts must outlive it; they are used with the first request.
@@ -66,6 +67,8 @@ class DaemonService final : public Service {
   void SeriesNames(const std::string& run, std::function<void(std::vector<std::string>)> then) override;
   void SeriesOf(const std::string& run, const std::string& name,
                 std::function<void(std::vector<SeriesPoint>)> then) override;
+  const LogEvents* log_events() const override { return &parts_.logs->events(); }
+  std::vector<LogFile> LogFilesOf(const std::string& run) const override { return parts_.logs->FilesOf(run); }
   IncidentRegistry& incidents() override { return parts_.ledger->registry(); }
   void ChangesOf(const std::string& incident, std::function<void(std::vector<StoredChange>)> then) override;
   bool Acknowledge(const std::string& incident, const Acknowledgement& acknowledgement,
@@ -79,7 +82,7 @@ class DaemonService final : public Service {
     return parts_.ledger->RemoveSilence(id, std::move(then));
   }
   Deliveries* deliveries() override { return parts_.courier; }
-  LogPosts* log_posts() override { return parts_.logs; }
+  LogPosts* log_posts() override { return &parts_.logs->sent(); }
   DaemonCounts Counts() const;
   void Metrics(http::MetricsFormat format, std::function<void(std::string page)> then) override {
     parts_.metrics->Page(format, std::move(then));

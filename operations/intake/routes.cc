@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "operations/intake/answer_logs.h"
 #include "operations/intake/gather_performance.h"
 #include "operations/intake/json_answers.h"
 #include "operations/intake/service.h"
@@ -268,6 +269,14 @@ void GetPerformance(const RouteCall& call) {
                     });
 }
 
+void GetLogs(const RouteCall& call) {
+  AnswerLogs(call.parameters[0], call.query, call.service, call.then);
+}
+
+void GetLogsOfMachine(const RouteCall& call) {
+  AnswerLogs("", call.query, call.service, call.then);
+}
+
 // --- incidents ---
 
 void GetIncidents(const RouteCall& call) {
@@ -479,6 +488,8 @@ const std::vector<Route>& Routes() {
       {"GET", "/v1/runs/{run}", GetRun},
       {"GET", "/v1/runs/{run}/series/{name}", GetSeries},
       {"GET", "/v1/runs/{run}/performance", GetPerformance},
+      {"GET", "/v1/runs/{run}/logs", GetLogs},
+      {"GET", "/v1/logs", GetLogsOfMachine},
       {"GET", "/v1/incidents", GetIncidents},
       {"GET", "/v1/incidents/{incident}", GetIncident},
       {"POST", "/v1/incidents/{incident}/ack", PostAck},

@@ -12,6 +12,8 @@
 #include "operations/intake/deliveries.h"
 #include "operations/intake/incident_registry.h"
 #include "operations/intake/log_posts.h"
+#include "operations/logs/log_events.h"
+#include "operations/logs/log_file.h"
 #include "operations/runs/series.h"
 #include "operations/runs/snapshot.h"
 #include "operations/vocabulary/line.h"
@@ -83,6 +85,11 @@ class Service {
   virtual void SeriesNames(const std::string& run, std::function<void(std::vector<std::string>)> then) = 0;
   virtual void SeriesOf(const std::string& run, const std::string& name,
                         std::function<void(std::vector<SeriesPoint>)> then) = 0;
+
+  // Null: it keeps no records of logs.
+  virtual const LogEvents* log_events() const { return nullptr; }
+  // The files on this machine that are followed for the run.
+  virtual std::vector<LogFile> LogFilesOf(const std::string& /*run*/) const { return {}; }
 
   virtual IncidentRegistry& incidents() = 0;
   virtual void ChangesOf(const std::string& incident, std::function<void(std::vector<StoredChange>)> then) = 0;

@@ -124,6 +124,7 @@ void LogFiles::OnLooked(Looked looked) {
     const int64_t number = ++batches_;
     commit_bytes_ += batch.bytes;
     unsafe_.emplace_back(number, running_);
+    NotePaths(batch.records);
     records_.Take(std::move(batch.records),
                   [this, alive = std::weak_ptr(alive_), number, places = std::move(batch.places)] {
                     if (!alive.expired()) OnSafe(number, places);
@@ -133,6 +134,23 @@ void LogFiles::OnLooked(Looked looked) {
   has_more_ = batch.has_more;
   hint_->EndArming(std::move(looked.arming));
   if (has_more_) Look();
+}
+
+void LogFiles::NotePaths(const std::vector<RunRecord>& records) {
+  for (const RunRecord& each : records) {
+    if (each.origin.run.empty() || each.record.source.empty()) continue;
+    if (paths_.size() >= kRunsMax && !paths_.contains(each.origin.run)) continue;
+    std::map<std::string, std::optional<int64_t>>& paths = paths_[each.origin.run];
+    if (paths.size() < kPathsMax) paths.try_emplace(each.record.source, each.origin.rank);
+  }
+}
+
+std::vector<LogFile> LogFiles::FilesOf(const std::string& run) const {
+  std::vector<LogFile> files;
+  const auto found = paths_.find(run);
+  if (found == paths_.end()) return files;
+  for (const auto& [path, rank] : found->second) files.push_back({path, rank});
+  return files;
 }
 
 void LogFiles::OnSafe(int64_t batch, const std::vector<LogPlace>& places) {

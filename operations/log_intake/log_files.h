@@ -23,6 +23,7 @@
 #include "operations/log_intake/lazy_recogniser.h"
 #include "operations/log_intake/log_records.h"
 #include "operations/log_intake/log_settings.h"
+#include "operations/logs/log_file.h"
 #include "src/base/file_system.h"
 #include "src/base/io_executor.h"
 #include "src/http/metric_family.h"
@@ -55,6 +56,8 @@ class LogFiles {
   // Stores the positions of records that are safe, and reads no more.
   void Stop();
   std::vector<http::MetricFamily> Families() const;
+  // The files in which this process has read lines of the run.
+  std::vector<LogFile> FilesOf(const std::string& run) const;
 
  private:
   // For the thread of the files.
@@ -66,12 +69,15 @@ class LogFiles {
     double now = 0;
   };
   struct Looked;
+  static constexpr size_t kRunsMax = 1024;
+  static constexpr size_t kPathsMax = 4096;  // of a run
 
   bool MayRead() const;
   void Look();
   void OnLooked(Looked looked);
   void OnSafe(int64_t batch, const std::vector<LogPlace>& places);
   Task TakeTask(bool reads);
+  void NotePaths(const std::vector<RunRecord>& records);
 
   const LogFilesOptions options_;
   const std::shared_ptr<watch::LoopMailbox> mailbox_;
@@ -94,6 +100,7 @@ class LogFiles {
   size_t commit_bytes_ = 0;                                          // read since positions were stored
   int64_t batches_ = 0;
   FollowerCounts counts_;
+  std::map<std::string, std::map<std::string, std::optional<int64_t>>> paths_;  // by run: paths, with their ranks
   base::IoThread thread_{"stepwatch-logr"};
 };
 

@@ -14,6 +14,7 @@
 #include "operations/log_intake/log_records.h"
 #include "operations/log_intake/log_settings.h"
 #include "operations/log_intake/sent_logs.h"
+#include "operations/logs/log_file.h"
 #include "src/http/metric_family.h"
 
 namespace boost::asio {
@@ -49,6 +50,9 @@ class LogIntake {
 
   LogRecords& records() { return records_; }
   SentLogs& sent() { return sent_; }
+  const LogEvents& events() const { return records_.events(); }
+  // The files that are followed for the run.
+  std::vector<LogFile> FilesOf(const std::string& run) const { return files_.FilesOf(run); }
   const std::shared_ptr<LazyRecogniser>& recogniser() const { return recogniser_; }
   std::vector<http::MetricFamily> Families() const;
 

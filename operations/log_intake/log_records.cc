@@ -25,6 +25,7 @@ void LogRecords::Take(std::vector<RunRecord> records, std::function<void()> then
   std::vector<Line> lines;
   for (const auto& [record, origin] : records) {
     lines_.Take(record, origin, &lines);
+    events_.Add(origin.run, record, origin.rank);
     if (!outputs_ || outputs_->empty()) continue;
     const logs::RunNames names{origin.run, {}};
     outputs_->Add(record.id, [&record = record, &names](outputs::Form form) {
@@ -74,6 +75,13 @@ std::vector<http::MetricFamily> LogRecords::Families() const {
   http::MetricFamily records{"stepwatchd_logs_records", "counter", "Records of logs that were recognised.", {}};
   records.Add(static_cast<double>(taken_), {});
   families.push_back(std::move(records));
+  http::MetricFamily kept{"stepwatchd_logs_kept_bytes", "gauge", "Memory of the records that stepwatchd keeps.", {}};
+  kept.Add(static_cast<double>(events_.bytes()), {});
+  families.push_back(std::move(kept));
+  http::MetricFamily dropped{
+      "stepwatchd_logs_kept_dropped", "counter", "Records that made room for later or more severe ones.", {}};
+  dropped.Add(static_cast<double>(events_.dropped()), {});
+  families.push_back(std::move(dropped));
   return families;
 }
 

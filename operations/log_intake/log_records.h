@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "operations/logs/log_events.h"
 #include "operations/logs/log_lines.h"
 #include "operations/logs/outputs/outputs.h"
 #include "operations/vocabulary/line.h"
@@ -50,6 +51,8 @@ class LogRecords {
   void SetOutputs(std::unique_ptr<outputs::Outputs> outputs);
 
   int64_t taken() const { return taken_; }
+  LogEvents& events() { return events_; }
+  const LogEvents& events() const { return events_; }
   std::vector<http::MetricFamily> Families() const;
 
  private:
@@ -64,6 +67,7 @@ class LogRecords {
   const Callbacks callbacks_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   LogLines lines_;
+  LogEvents events_;
   std::unique_ptr<outputs::Outputs> outputs_;
   int64_t taken_ = 0;
   int64_t taken_before_outputs_ = 0;  // by previous outputs

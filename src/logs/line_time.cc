@@ -145,6 +145,7 @@ std::optional<int64_t> TakeMonthName(std::string_view* text) {
 // "Jan  5 10:30:15", also "Jan  5 10:30:15 2024" and with a weekday before it.
 std::optional<LineTime> TakeNamedMonth(std::string_view* text, const TimePolicy& policy) {
   std::string_view rest = *text;
+  if (rest.size() < 4 || rest[3] != ' ') return std::nullopt;
   for (const std::string_view weekday : {"Mon ", "Tue ", "Wed ", "Thu ", "Fri ", "Sat ", "Sun "})
     if (scan::Take(&rest, weekday)) break;
   Date date;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
+
+#include "src/base/check.h"
 
 namespace stepwatch::logs {
 namespace {
@@ -60,23 +63,32 @@ Literals::Literals(const std::vector<std::string>& words) {
       least = frequency;
       word.offset = at;
     }
-    const uint32_t gram = GramAt(word.folded.data() + word.offset);
-    const uint32_t hash = HashOf(gram);
+    word.gram = GramAt(word.folded.data() + word.offset);
+    const uint32_t hash = HashOf(word.gram);
     bits_[hash / 64] |= uint64_t{1} << (hash % 64);
-    words_.emplace(gram, std::move(word));
+    words_.push_back(std::move(word));
   }
+  STEPWATCH_CHECK(words_.size() <= std::numeric_limits<uint16_t>::max());
+  const auto bucket = [](const Word& word) { return HashOf(word.gram) % kBuckets; };
+  std::stable_sort(words_.begin(), words_.end(),
+                   [&bucket](const Word& a, const Word& b) { return bucket(a) < bucket(b); });
+  for (const Word& word : words_) ++buckets_[bucket(word) + 1];
+  for (size_t i = 1; i <= kBuckets; ++i) buckets_[i] = static_cast<uint16_t>(buckets_[i] + buckets_[i - 1]);
 }
 
-bool Literals::AnyAt(std::string_view text, size_t position, uint32_t gram) const {
-  const auto [first, last] = words_.equal_range(gram);
-  return std::any_of(first, last, [&](const auto& entry) {
-    const Word& word = entry.second;
-    if (position < word.offset) return false;
-    const size_t begin = position - word.offset, end = begin + word.folded.size();
-    if (end > text.size() || (word.ends && end < text.size() && IsWordByte(text[end]))) return false;
-    if (!EqualsFolded(text.substr(begin, word.folded.size()), word.folded)) return false;
-    return word.not_before.empty() || !EqualsFolded(text.substr(end, word.not_before.size()), word.not_before);
-  });
+bool Literals::IsAt(const Word& word, std::string_view text, size_t position) const {
+  if (position < word.offset) return false;
+  const size_t begin = position - word.offset, end = begin + word.folded.size();
+  if (end > text.size() || (word.ends && end < text.size() && IsWordByte(text[end]))) return false;
+  if (!EqualsFolded(text.substr(begin, word.folded.size()), word.folded)) return false;
+  return word.not_before.empty() || !EqualsFolded(text.substr(end, word.not_before.size()), word.not_before);
+}
+
+bool Literals::AnyAt(std::string_view text, size_t position, uint32_t gram, uint32_t hash) const {
+  const size_t bucket = hash % kBuckets;
+  for (size_t i = buckets_[bucket]; i < buckets_[bucket + 1]; ++i)
+    if (words_[i].gram == gram && IsAt(words_[i], text, position)) return true;
+  return false;
 }
 
 bool Literals::AnyIn(std::string_view text) const {
@@ -85,7 +97,7 @@ bool Literals::AnyIn(std::string_view text) const {
   for (size_t at = 0; at < end; ++at) {
     const uint32_t gram = GramAt(text.data() + at);
     const uint32_t hash = HashOf(gram);
-    if ((bits_[hash / 64] >> (hash % 64) & 1) != 0 && AnyAt(text, at, gram)) return true;
+    if ((bits_[hash / 64] >> (hash % 64) & 1) != 0 && AnyAt(text, at, gram, hash)) return true;
   }
   return false;
 }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace stepwatch::logs {
@@ -27,12 +26,17 @@ class Literals {
     size_t offset = 0;  // of its rarest four bytes
     bool ends = false;
     std::string not_before;
+    uint32_t gram = 0;  // these four bytes
   };
-  bool AnyAt(std::string_view text, size_t position, uint32_t gram) const;
+  static constexpr size_t kBuckets = 2048;
+
+  bool AnyAt(std::string_view text, size_t position, uint32_t gram, uint32_t hash) const;
+  bool IsAt(const Word& word, std::string_view text, size_t position) const;
 
   // One bit for each hash of four folded bytes.
   std::array<uint64_t, 2048> bits_{};
-  std::unordered_multimap<uint32_t, Word> words_;  // by the rarest four bytes
+  std::vector<Word> words_;                       // by the bucket of their gram
+  std::array<uint16_t, kBuckets + 1> buckets_{};  // where the words of each begin
 };
 
 }  // namespace stepwatch::logs

@@ -537,8 +537,9 @@ class Decoder {
 
 Level LevelOf(std::string_view word) {
   if (word.size() < 3 || word.size() > 9) return Level::kUnset;
-  const auto found = std::find_if(kLevelWords.begin(), kLevelWords.end(), [word](const LevelWord& known) {
-    return scan::EqualsIgnoringCase(known.word, word);
+  const char first = scan::Lower(word.front());
+  const auto found = std::find_if(kLevelWords.begin(), kLevelWords.end(), [word, first](const LevelWord& known) {
+    return known.word.front() == first && scan::EqualsIgnoringCase(known.word, word);
   });
   return found == kLevelWords.end() ? Level::kUnset : found->level;
 }

@@ -15,6 +15,7 @@ namespace stepwatch::logs {
 namespace {
 
 constexpr size_t kNameBytesMax = 64;
+constexpr size_t kNumbersUsual = 12;
 constexpr size_t kFieldBytesMax = 256;  // read of a value; keeps the work for a line linear
 
 struct UsualKey {
@@ -92,10 +93,32 @@ constexpr std::array kUsualKeys = {
     UsualKey{"inf_nan_skip_batches", "skipped_iterations"},
 };
 
+// Positions in kUsualKeys by a hash of the name, or of the next one that was free; 0xff: none.
+constexpr size_t kUsualSlots = 256;
+
+constexpr size_t SlotOf(std::string_view name) {
+  const auto byte = [name](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(name[i])); };
+  return (name.size() * 31 + byte(0) * 7 + byte(name.size() / 2) * 131 + byte(name.size() - 1) * 17) % kUsualSlots;
+}
+
+constexpr std::array<uint8_t, kUsualSlots> SlotsOfUsualKeys() {
+  static_assert(kUsualKeys.size() < kUsualSlots / 2);
+  std::array<uint8_t, kUsualSlots> slots{};
+  slots.fill(0xff);
+  for (size_t i = 0; i < kUsualKeys.size(); ++i) {
+    size_t slot = SlotOf(kUsualKeys[i].name);
+    while (slots[slot] != 0xff) slot = (slot + 1) % kUsualSlots;
+    slots[slot] = static_cast<uint8_t>(i);
+  }
+  return slots;
+}
+constexpr std::array<uint8_t, kUsualSlots> kSlotsOfUsualKeys = SlotsOfUsualKeys();
+
+// `lower` is not empty.
 const UsualKey* FindUsualKey(std::string_view lower) {
-  const auto found = std::find_if(kUsualKeys.begin(), kUsualKeys.end(),
-                                  [lower](const UsualKey& usual) { return usual.name == lower; });
-  return found == kUsualKeys.end() ? nullptr : &*found;
+  for (size_t slot = SlotOf(lower); kSlotsOfUsualKeys[slot] != 0xff; slot = (slot + 1) % kUsualSlots)
+    if (const UsualKey& usual = kUsualKeys[kSlotsOfUsualKeys[slot]]; usual.name == lower) return &usual;
+  return nullptr;
 }
 
 // Letters in lower case; what is neither letter nor digit becomes one underscore.
@@ -497,6 +520,7 @@ void AddNumber(std::string_view name, double number, std::string_view unit, Prog
     if (unit.starts_with('%')) factor = 0.01;
   }
   if (key.empty() || Value(*progress, key)) return;
+  if (progress->numbers.empty()) progress->numbers.reserve(kNumbersUsual);
   progress->numbers.emplace_back(std::move(key), number * factor);
 }
 

@@ -6,6 +6,10 @@ namespace stepwatch::logs {
 
 void Recogniser::Recognise(Record* record) const {
   if (!record->progress) record->progress = FindProgress(record->message);
+  FindAnomalies(record);
+}
+
+void Recogniser::FindAnomalies(Record* record) const {
   Context context;
   context.rank = record->rank;
   context.level = record->level;

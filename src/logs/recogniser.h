@@ -11,6 +11,8 @@ class Recogniser {
  public:
   // Fills the anomalies of a record, and its progress unless it has one. Message, level and exception are set.
   void Recognise(Record* record) const;
+  // Fills only the anomalies.
+  void FindAnomalies(Record* record) const;
 
  private:
   AnomalySet anomalies_;

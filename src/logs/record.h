@@ -67,4 +67,9 @@ struct Record {
 
 inline constexpr size_t kAttributesMax = 32;
 
+// The line's own time, else when it was read.
+inline double TimeOf(const Record& record) {
+  return record.t.value_or(record.observed_t);
+}
+
 }  // namespace stepwatch::logs

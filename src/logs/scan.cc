@@ -30,6 +30,27 @@ std::optional<double> TakeSpelled(std::string_view* text) {
   return value;
 }
 
+// Most numbers: at most 15 digits with a point or none, of which the quotient of two exact numbers is the nearest
+// value. Nullopt, and removes nothing: another text, which may be a number.
+std::optional<double> TakePlain(std::string_view* text) {
+  constexpr double kPowers[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  constexpr size_t kDigitsMax = 15;
+  const std::string_view all = *text;
+  int64_t value = 0;
+  size_t i = 0;
+  while (i < all.size() && i <= kDigitsMax && IsDigit(all[i])) value = value * 10 + (all[i++] - '0');
+  size_t digits = i, fraction = 0;
+  if (digits == 0) return std::nullopt;
+  if (i < all.size() && all[i] == '.') {
+    for (++i; i < all.size() && digits <= kDigitsMax && IsDigit(all[i]); ++i, ++digits, ++fraction)
+      value = value * 10 + (all[i] - '0');
+  }
+  if (digits > kDigitsMax || (i < all.size() && (all[i] == ',' || all[i] == '.' || Lower(all[i]) == 'e')))
+    return std::nullopt;
+  text->remove_prefix(i);
+  return static_cast<double>(value) / kPowers[fraction];
+}
+
 // With commas between groups of three digits. Nullopt: no number.
 std::optional<double> TakeDigits(std::string_view* text) {
   char digits[kNumberBytesMax];
@@ -88,12 +109,6 @@ std::optional<double> TakeDigits(std::string_view* text) {
 
 }  // namespace
 
-std::string_view WithoutBlanksBefore(std::string_view text) {
-  size_t i = 0;
-  while (i < text.size() && IsBlank(text[i])) ++i;
-  return text.substr(i);
-}
-
 std::string_view Trimmed(std::string_view text) {
   text = WithoutBlanksBefore(text);
   while (!text.empty() && (IsBlank(text.back()) || text.back() == '\r' || text.back() == '\n')) text.remove_suffix(1);
@@ -103,12 +118,6 @@ std::string_view Trimmed(std::string_view text) {
 bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
   return a.size() == b.size() &&
          std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return Lower(x) == Lower(y); });
-}
-
-bool Take(std::string_view* text, std::string_view word) {
-  if (!text->starts_with(word)) return false;
-  text->remove_prefix(word.size());
-  return true;
 }
 
 std::optional<int64_t> TakeWhole(std::string_view* text) {
@@ -137,7 +146,8 @@ std::optional<double> TakeNumber(std::string_view* text) {
     sign = rest.front() == '-' ? -1 : 1;
     rest.remove_prefix(1);
   }
-  std::optional<double> value = TakeSpelled(&rest);
+  std::optional<double> value = TakePlain(&rest);
+  if (!value) value = TakeSpelled(&rest);
   if (!value) value = TakeDigits(&rest);
   if (!value) return std::nullopt;
   if (quote != 0) {

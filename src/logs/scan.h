@@ -30,12 +30,19 @@ constexpr char Lower(char c) {
   return IsUpper(c) ? static_cast<char>(c + ('a' - 'A')) : c;
 }
 
-std::string_view WithoutBlanksBefore(std::string_view text);
+inline std::string_view WithoutBlanksBefore(std::string_view text) {
+  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+  return text;
+}
 std::string_view Trimmed(std::string_view text);
 // Case is ignored.
 bool EqualsIgnoringCase(std::string_view a, std::string_view b);
 // True, and removes it, if `text` starts with `word`.
-bool Take(std::string_view* text, std::string_view word);
+inline bool Take(std::string_view* text, std::string_view word) {
+  if (!text->starts_with(word)) return false;
+  text->remove_prefix(word.size());
+  return true;
+}
 // Digits at the start, at most 18 of them; removes them.
 std::optional<int64_t> TakeWhole(std::string_view* text);
 

@@ -15,10 +15,6 @@ constexpr std::string_view kEcsVersion = "8.11.0";
 constexpr std::array<std::string_view, 7> kLevelNames = {"", "trace", "debug", "info", "warn", "error", "fatal"};
 constexpr std::array<int, 7> kSeverityNumbers = {0, 1, 5, 9, 13, 17, 21};
 
-double TimeOf(const Record& record) {
-  return record.t.value_or(record.observed_t);
-}
-
 // ISO 8601 with milliseconds, UTC.
 std::string IsoText(double seconds) {
   const double bounded = std::isfinite(seconds) ? std::clamp(seconds, 0.0, 253402300799.0) : 0;

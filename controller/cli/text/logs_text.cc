@@ -22,10 +22,6 @@ constexpr size_t kRanksInTable = 40;
 constexpr size_t kFindingsShown = 8;
 constexpr size_t kLineShown = 300;
 
-double TimeOfRecord(const logs::Record& record) {
-  return record.t.value_or(record.observed_t);
-}
-
 std::string RankName(const std::optional<int64_t>& rank, const std::optional<int64_t>& local_rank) {
   if (rank) return fmt::format("rank {}", *rank);
   if (local_rank) return fmt::format("local rank {}", *local_rank);
@@ -148,7 +144,7 @@ std::string LogSummary::Text() const {
 
 std::string RecordText(const logs::Record& record) {
   std::vector<std::string> head;
-  if (record.t) head.push_back(LocalTimeText(TimeOfRecord(record)));
+  if (record.t) head.push_back(LocalTimeText(logs::TimeOf(record)));
   if (std::string rank = RankName(record.rank, record.local_rank); !rank.empty()) head.push_back(std::move(rank));
   if (const logs::Level level = logs::EffectiveLevel(record); level != logs::Level::kUnset)
     head.emplace_back(logs::LevelName(level));

@@ -59,11 +59,17 @@ class FakeService final : public Service {
   }
   Status Ready() const override { return ready; }
   Deliveries* deliveries() override { return messages; }
+  const LogEvents* log_events() const override { return &events; }
+  std::vector<LogFile> LogFilesOf(const std::string& of) const override {
+    return of == "logged" ? log_files : std::vector<LogFile>();
+  }
 
   std::optional<RunSnapshot> run;
   double now = 1000;
   Status ready;
   Deliveries* messages = nullptr;
+  LogEvents events;
+  std::vector<LogFile> log_files;  // of the run "logged"
   bool is_behind = false;
   int64_t taken = 0;
   int64_t refused = 0;

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "operations/intake/server.h"
 #include "src/http/answers.h"
+#include "src/json/json.h"
 #include "tests/catch.h"
 #include "tests/control_socket/test_server.h"
 #include "tests/operations/intake/fake_service.h"
@@ -94,6 +96,72 @@ TEST_CASE("messages are listed, alerts passed on, and links answered while there
   CHECK(IsLink("/v1/acknowledge/i/1/s?x"));
   CHECK_FALSE(IsLink("/v1/acknowledge/i/1"));
   CHECK_FALSE(IsLink("/v1/runs"));
+}
+
+logs::Record Logged(const std::string& message, double t, logs::Level level, int64_t rank) {
+  logs::Record record;
+  record.message = message;
+  record.t = t;
+  record.level = level;
+  record.rank = rank;
+  return record;
+}
+
+std::vector<std::string> MessagesIn(const http::Answer& answer) {
+  REQUIRE(answer.status == 200);
+  const Result<Json> json = json::Parse(answer.body);
+  REQUIRE(json.ok());
+  std::vector<std::string> messages;
+  for (const Json& each : json.value()["events"]) messages.push_back(each["message"]);
+  return messages;
+}
+
+TEST_CASE("kept records of a run are answered by rank, time, level, text and number, the newest last") {
+  FakeService service;
+  for (int i = 0; i < 6; ++i)
+    service.events.Add("r1", Logged("event " + std::to_string(i), 100 + i,
+                                    i % 2 == 0 ? logs::Level::kWarning : logs::Level::kError, i % 3));
+  service.events.Add("", Logged("of the machine", 100, logs::Level::kError, 0));
+  using Messages = std::vector<std::string>;
+  const auto ask = [&service](const std::string& query) {
+    return MessagesIn(Ask(&service, "GET", "/v1/runs/r1/logs" + query, ""));
+  };
+  CHECK(ask("").size() == 6);
+  CHECK(ask("?rank=1") == Messages{"event 1", "event 4"});
+  CHECK(ask("?since=103.5") == Messages{"event 4", "event 5"});
+  CHECK(ask("?severity=error") == Messages{"event 1", "event 3", "event 5"});
+  CHECK(ask("?grep=event%20%5B02%5D$") == Messages{"event 0", "event 2"});
+  CHECK(ask("?limit=2") == Messages{"event 4", "event 5"});
+  CHECK(ask("?limit=2&rank=0&severity=warning") == Messages{"event 0", "event 3"});
+  CHECK(MessagesIn(Ask(&service, "GET", "/v1/logs", "")) == Messages{"of the machine"});
+  CHECK(Ask(&service, "GET", "/v1/runs/r1/logs?limit=2", "").body.find("\"has_more\":true") != std::string::npos);
+  CHECK(Ask(&service, "GET", "/v1/runs/r1/logs?limit=6", "").body.find("\"has_more\":false") != std::string::npos);
+}
+
+TEST_CASE("a search of logs names the parameter that is unusable, and an unknown run") {
+  FakeService service;
+  service.events.Add("r1", Logged("x", 1, logs::Level::kError, 0));
+  for (const auto& [query, part] :
+       {std::pair("rank=-1", "rank must be a whole number from 0, not -1"),
+        std::pair("since=10m", "since must be a time"), std::pair("severity=loud", "not loud"),
+        std::pair("grep=a%28b", "grep: \\\"a(b\\\" is not a regular"), std::pair("limit=0", "limit must be"),
+        std::pair("limit=10001", "limit must be"), std::pair("ranks=1", "unknown")}) {
+    const http::Answer answer = Ask(&service, "GET", std::string("/v1/runs/r1/logs?") + query, "");
+    CHECK(answer.status == 400);
+    CAPTURE(answer.body);
+    CHECK(answer.body.find(part) != std::string::npos);
+  }
+  CHECK(Ask(&service, "GET", "/v1/runs/other/logs", "").status == 404);
+}
+
+TEST_CASE("the files of a run are named, also before a record of it is kept") {
+  FakeService service;
+  service.log_files = {{"/logs/rank_3.log", 3}, {"/logs/\xff", std::nullopt}};
+  const http::Answer answer = Ask(&service, "GET", "/v1/runs/logged/logs", "");
+  CHECK(MessagesIn(answer).empty());
+  const Json files = json::Parse(answer.body).value()["files"];
+  CHECK(files[0] == Json{{"path", "/logs/rank_3.log"}, {"rank", 3}});
+  CHECK(files[1]["rank"].is_null());
 }
 
 TEST_CASE("few clients without the token are kept by stepwatchd, and one that shows it is answered") {
