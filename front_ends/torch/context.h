@@ -11,6 +11,7 @@
 
 #include "front_ends/shared/hook_context.h"
 #include "front_ends/shared/wanted_sites.h"
+#include "front_ends/torch/inner_parts.h"
 
 namespace stepwatch::torch_front {
 
@@ -47,6 +48,8 @@ struct TorchTensors {
 using CallGradients = front_end::CallGradients<TorchTensors>;
 
 struct Context : front_end::HookContext<TorchTensors> {
+  InnerParts inner_parts;
+
   // Warns once that a module returns a type that is not searched for tensors.
   void WarnUnreadable(const std::string& module) noexcept;
 

@@ -50,13 +50,14 @@ bool ModuleTap::IsAttached(const TapPoint& point) {
 
 void ModuleTap::Detach() noexcept {
   if (point_ == nullptr) return;
-  Arm(false);
+  Arm(false, false);
   point_->attached_ = nullptr;
   point_ = nullptr;
 }
 
-void ModuleTap::Arm(bool armed) noexcept {
-  if (point_ != nullptr) point_->armed_.store(armed ? this : nullptr, std::memory_order_release);
+void ModuleTap::Arm(bool watches, bool times) noexcept {
+  watches_ = watches;
+  if (point_ != nullptr) point_->armed_.store(watches || times ? this : nullptr, std::memory_order_release);
 }
 
 CallPosition ModuleTap::NextCall() noexcept {
@@ -66,6 +67,10 @@ CallPosition ModuleTap::NextCall() noexcept {
   uint32_t marks = context_->marks.Count(step);
   if (marks == 0) marks = root_entries_->Count(step);
   return calls_.Next(step, marks, context_->grad_acc_steps);
+}
+
+void ModuleTap::BeginForward(std::optional<PartScope>* time) const noexcept {
+  if (is_root_) context_->inner_parts.BeginForward(time);
 }
 
 namespace {
@@ -97,6 +102,12 @@ ForwardCall::ForwardCall(ModuleTap& tap, bool training) noexcept {
   Context& context = *tap.context_;
   Recorder* recorder = context.Collecting();
   if (recorder == nullptr || !training) return;
+  if (tap.watches_) Watch(tap, recorder);
+  if (!wanted()) tap.BeginForward(&time_);  // else behind the inputs, whose reading is no part of it
+}
+
+void ForwardCall::Watch(ModuleTap& tap, Recorder* recorder) noexcept {
+  Context& context = *tap.context_;
   // A call that is left out is not numbered either, so that rows of training keep their names.
   if (!at::GradMode::is_enabled() && !context.AdmitWithoutGradient()) return;
   const CallPosition at = tap.NextCall();
@@ -127,9 +138,11 @@ void ForwardCall::Before(const InputList& inputs) noexcept {
     }
     if (graph != nullptr) graph->BeginForward();
   });
+  frame_->tap.BeginForward(&time_);
 }
 
 void ForwardCall::After(const OutputList& outputs) noexcept {
+  time_.reset();
   Context& context = frame_->context;
   auto& call = frame_->call;
   CatchAndReport(context, "reading a module's output", [&] {
@@ -184,6 +197,7 @@ bool ModuleTaps::IsOn(const TapPoint& point) const {
 }
 
 void ModuleTaps::Swap(const RecordLayout* layout) noexcept {
+  has_plan_ = layout != nullptr;
   collected_steps_ = 0;
   for (auto& tap : taps_) {
     if (tap == nullptr) continue;
@@ -202,7 +216,7 @@ void ModuleTaps::Swap(const RecordLayout* layout) noexcept {
   context_->SetPlacesWithoutGradient(rows * static_cast<size_t>(context_->grad_acc_steps));
 }
 
-// A root counts micro-batches for its chunk, so it is armed with any of its modules. It comes first in its chunk.
+// A root counts micro-batches for its chunk, so it watches with any of its modules. It comes first in its chunk.
 void ModuleTaps::Arm() noexcept {
   const bool all = context_->structure != nullptr;
   ModuleTap* root = nullptr;
@@ -212,8 +226,8 @@ void ModuleTaps::Arm() noexcept {
     if (tap == nullptr) continue;
     if (tap->is_root()) root = tap;
     const bool wanted = all || tap->sites().any();
-    tap->Arm(wanted);
-    if (wanted && root != nullptr) root->Arm(true);
+    tap->Arm(wanted, has_plan_ && tap->is_root());
+    if (wanted && root != nullptr) root->Arm(true, has_plan_);
   }
 }
 

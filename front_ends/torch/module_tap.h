@@ -4,12 +4,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "front_ends/torch/context.h"
 #include "front_ends/torch/model_index.h"
+#include "stepwatch/part_scope.h"
 #include "stepwatch/record_layout.h"
 #include "stepwatch/site.h"
 
@@ -41,9 +43,10 @@ class ModuleTap {
   void AttachTo(TapPoint* point) noexcept;
   void PointDied() noexcept { point_ = nullptr; }
 
-  // Between steps. While armed, each forward is observed; otherwise it costs one load.
+  // Between steps. While armed, each forward is observed, for rows (`watches`) or as a part of the step's time;
+  // otherwise it costs one load.
   torch_front::ModuleSites& sites() { return sites_; }
-  void Arm(bool armed) noexcept;
+  void Arm(bool watches, bool times) noexcept;
   bool is_root() const { return is_root_; }
   const std::string& key() const { return key_; }
   // True if it was called in a collected step since ForgetCalls.
@@ -54,6 +57,8 @@ class ModuleTap {
   friend class detail::ForwardCall;
 
   torch_front::CallPosition NextCall() noexcept;
+  // Counts the forward of a root until the scope ends, if it is measured.
+  void BeginForward(std::optional<PartScope>* time) const noexcept;
 
   const std::shared_ptr<torch_front::Context> context_;
   const std::shared_ptr<torch_front::StepCounter> root_entries_;
@@ -61,6 +66,7 @@ class ModuleTap {
   const bool is_root_;
   const uint32_t index_;
   TapPoint* point_;
+  bool watches_ = false;
   torch_front::ModuleSites sites_;
   torch_front::CallCounter calls_;
   std::atomic<bool> was_called_{false};
@@ -90,7 +96,8 @@ class ModuleTaps {
   const std::shared_ptr<Context> context_;
   std::vector<std::unique_ptr<ModuleTap>> taps_;  // as SiteIndex::modules; null: not Watched
   std::vector<int> chunks_;                       // of each module
-  int collected_steps_ = 0;                       // of this plan, at most two
+  bool has_plan_ = false;
+  int collected_steps_ = 0;  // of this plan, at most two
   bool warned_uncalled_ = false;
 };
 

@@ -85,8 +85,9 @@ class TorchMonitor::Impl final : public HookTable {
   bool has_looked_ = false;  // in this step
   bool look_between_steps_ = false;
   bool attach_between_steps_ = false;
-  std::set<int> cuda_devices_;     // of the parameters
-  front_end::IterationRule rule_;  // its members are the positions of optimizers
+  std::set<int> cuda_devices_;              // of the parameters
+  front_end::IterationRule rule_;           // its members are the positions of optimizers
+  StepPart part_before_ = StepPart::kRest;  // before the update
   const torch::optim::Optimizer* const clock_;
   bool warned_unwatchable_ = false;
   bool closed_ = false;
@@ -107,6 +108,7 @@ TorchMonitor::Impl::Impl(Options options)
   monitor_ = std::move(created).value();
   context_->recorder.store(&monitor_->recorder(), std::memory_order_release);
   context_->reporter.Connect(monitor_.get());
+  context_->inner_parts.Open(monitor_.get());
   if (!front_end::MayHandle()) return;
   front_end::RecordSignals(monitor_.get());
   front_end::RecordExceptions(monitor_.get());
@@ -165,13 +167,13 @@ void TorchMonitor::Impl::AttachOptimizer(torch::optim::Optimizer& optimizer) {
   OptimizerEvents events;
   events.before = [this, position](torch::optim::Optimizer& object) { BeforeUpdate(position, object); };
   events.again = [this, position] {
-    (void)monitor_->EnterPart(StepPart::kRest);
+    (void)monitor_->EnterPart(part_before_);
     parameter_taps_.RepeatClosure(position);
   };
   events.resumes = [this] { (void)monitor_->EnterPart(StepPart::kOptimizer); };
   events.after = [this, position] { AfterUpdate(position); };
   events.abandoned = [this, position] {
-    (void)monitor_->EnterPart(StepPart::kRest);
+    (void)monitor_->EnterPart(part_before_);
     parameter_taps_.AbandonUpdate(position);
   };
   attached_.AddOptimizer(point, std::move(events));
@@ -256,6 +258,9 @@ void TorchMonitor::Impl::PrepareDevices(const ModelIndex& index) {
   cuda_devices_.clear();
   for (const at::Tensor& parameter : index.parameters)
     if (parameter.device().is_cuda()) cuda_devices_.insert(parameter.device().index());
+  context_->inner_parts.SetModel(!index.parameters.empty() &&
+                                 std::all_of(index.parameters.begin(), index.parameters.end(),
+                                             [](const at::Tensor& each) { return each.device().is_cpu(); }));
   for (const int device : cuda_devices_) monitor_->PrepareDevice({DeviceKind::kCuda, static_cast<int8_t>(device)});
 }
 
@@ -284,11 +289,12 @@ void TorchMonitor::Impl::Swap(const RecordLayout* layout, const FrontEndRequests
 void TorchMonitor::Impl::BeforeUpdate(size_t optimizer, torch::optim::Optimizer& object) noexcept {
   if (context_->Collecting() != nullptr) Look();
   parameter_taps_.BeforeUpdate(optimizer, object);
-  (void)monitor_->EnterPart(StepPart::kOptimizer);  // last: reading tensors is no part of the update
+  const StepPart before = monitor_->EnterPart(StepPart::kOptimizer);  // last: reading tensors is no part of the update
+  if (before != StepPart::kOptimizer) part_before_ = before;          // else an update that another one contains
 }
 
 void TorchMonitor::Impl::AfterUpdate(size_t optimizer) noexcept {
-  (void)monitor_->EnterPart(StepPart::kRest);
+  (void)monitor_->EnterPart(part_before_);
   attached_.NoteStep(optimizer);
   parameter_taps_.AfterUpdate(optimizer);
   if (EndsStep(optimizer)) EndStepAfterBackward();
@@ -311,8 +317,12 @@ bool TorchMonitor::Impl::EndsStep(size_t optimizer) noexcept {
 // Optimizers that step in the backward pass: gradients that the pass still computes belong to this step.
 void TorchMonitor::Impl::EndStepAfterBackward() noexcept {
   if (attached_.optimizer_count() < 2 || torch::autograd::get_current_graph_task_id() == -1) return EndStep();
-  CatchAndReport(*context_, "waiting for the end of a backward pass",
-                 [this] { torch::autograd::Engine::get_default_engine().queue_callback([this] { EndStep(); }); });
+  CatchAndReport(*context_, "waiting for the end of a backward pass", [this] {
+    torch::autograd::Engine::get_default_engine().queue_callback([this] {
+      (void)monitor_->EnterPart(StepPart::kRest);  // the pass is over, though its call has not returned
+      EndStep();
+    });
+  });
 }
 
 void TorchMonitor::Impl::EndStep() noexcept {
@@ -327,6 +337,7 @@ void TorchMonitor::Impl::EndStep() noexcept {
   NameReplayStreams();
   monitor_->EndStep();
   LookBetweenSteps();
+  context_->inner_parts.BeginStep(context_->Collecting() != nullptr);
 }
 
 // A graph was replayed on the current stream; during capture that is the stream of the capture.
@@ -348,6 +359,7 @@ void TorchMonitor::Impl::PublishStructure() noexcept {
 Status TorchMonitor::Impl::Close(std::chrono::milliseconds timeout) {
   if (closed_) return Status();
   closed_ = true;
+  context_->inner_parts.Close();
   attached_.ClearOptimizers();
   if (const uint64_t calls = context_->calls_left_out(); calls > 0)
     context_->reporter.Warn(std::to_string(calls) + " forward calls of modules without gradient have no rows");

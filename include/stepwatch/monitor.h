@@ -144,7 +144,8 @@ class Monitor {
   // Restores a phase. If that phase has expired meanwhile, sets kTrain.
   void RestorePhase(PhaseMark phase) noexcept;
   // Begins a part of the running step and returns the previous one, to be restored; PartScope does both. Any thread, no
-  // lock, no allocation. TorchMonitor sets kOptimizer itself.
+  // lock, no allocation. TorchMonitor sets kOptimizer itself, and in collected steps kForward and
+  // kBackward.
   StepPart EnterPart(StepPart part) noexcept;
   // As Report, for parts of a step that a front end has measured on a device. The first number that the program reports
   // under a key ends measured ones of that key.

@@ -30,7 +30,7 @@ enum class StepPart : uint8_t {
   kData,           // the training thread waits for the next batch
   kOptimizer,      // the update of weights
   kUnknown,        // time whose part is not known: its step has no breakdown
-  kForward,        // this and the next two: from Python set in collected steps only
+  kForward,        // front ends set this and the next two in collected steps only
   kBackward,       // a pass of the autograd engine
   kCommunication,  // the training waits for other ranks
 };

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "stepwatch/part_scope.h"
+
 namespace stepwatch {
 
 class ModuleTap;
@@ -165,7 +167,11 @@ class ForwardCall {
 
  private:
   struct Frame;
+
+  void Watch(ModuleTap& tap, Recorder* recorder) noexcept;
+
   std::unique_ptr<Frame> frame_;
+  std::optional<PartScope> time_;  // of a root
 };
 
 }  // namespace detail

@@ -565,3 +565,32 @@ def test_the_wait_for_another_rank_is_communication(tmp_path: Path, operator: st
     for beat in waiting.values():
         assert beat[BACKWARD_KEY] > 0
         check_sum(beat)
+
+
+PLAN_JOB = """
+untouched = dist.all_reduce
+model = mlp()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+monitor = stepwatch.watch(model, optimizer, config="config.json", dynamic=False, output_dir="out")
+seen = []
+for _ in range(12):
+    seen.append((monitor._session.collecting, dist.all_reduce is untouched))
+    model(torch.ones(5, 4)).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+print("seen", json.dumps(seen), flush=True)
+monitor.close()
+"""
+
+
+def test_operators_are_wrapped_from_the_first_collected_step_to_the_end_of_the_plan(tmp_path: Path) -> None:
+    from rank_programs import run_ranks
+
+    write_config(tmp_path / "config.json", targets={}, wg_distribution=True, step_interval=2, collect_times=3)
+    for text in run_ranks(tmp_path, PLAN_JOB):
+        (line,) = (line for line in text.splitlines() if line.startswith("seen "))
+        seen = json.loads(line[5:])
+        collected = [number for number, (collecting, _) in enumerate(seen) if collecting]
+        assert len(collected) == 3
+        wrapped = [number for number, (_, untouched) in enumerate(seen) if not untouched]
+        assert wrapped == list(range(collected[0], collected[-1] + 1))

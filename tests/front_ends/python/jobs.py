@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import time
 from collections.abc import Callable, Container
 from pathlib import Path
@@ -165,9 +166,10 @@ def same_tensors(one: Any, other: Any) -> bool:
 
 
 def lines_of_job() -> list[dict[str, Any]]:
-    """Return all lines of the only running job, which may open its control socket a moment later."""
+    """Return all lines of the only running job of a test, which may open its control socket a moment later."""
     deadline = time.monotonic() + 20
-    while not (found := [job for job in stepwatch.jobs() if job.run_id is not None]):
+    directory = os.environ["STEPWATCH_RUNTIME_DIR"]  # other jobs of this user run elsewhere
+    while not (found := [job for job in stepwatch.jobs() if job.run_id and job.socket_path.startswith(directory)]):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     (job,) = found

@@ -3,14 +3,17 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <stepwatch/torch.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <filesystem>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "front_ends/torch/inner_parts.h"
 #include "front_ends/torch/tensor_view.h"
 #include "front_ends/torch/torch_parallel_for.h"
 #include "tests/catch.h"
@@ -55,6 +58,35 @@ at::Tensor OnPretendedCuda(std::vector<float>& values) {
       .options(at::device(device))
       .target_device(device)
       .make_tensor();
+}
+
+bool IsEngineReplaced() {
+  return &torch::autograd::Engine::get_default_engine() != &torch::autograd::Engine::get_base_engine();
+}
+
+TEST_CASE("forwards and passes are measured only for a model in CPU memory, in a process without CUDA") {
+  const Harness harness(R"({"targets": {}, "dynamic_on": false})");
+  TorchMonitor monitor(harness.options);
+  torch_front::InnerParts parts;
+  parts.Open(&monitor.core());
+  parts.SetModel(true);
+  if (!c10::impl::hasDeviceGuardImpl(c10::kCUDA)) {
+    parts.BeginStep(true);
+    CHECK(IsEngineReplaced());
+    parts.SetModel(false);  // in the middle of the step
+    CHECK(!IsEngineReplaced());
+    parts.BeginStep(true);
+    CHECK(!IsEngineReplaced());
+    parts.SetModel(true);
+  }
+  if (PretendCuda()) {
+    parts.BeginStep(true);
+    CHECK(!IsEngineReplaced());
+    std::optional<PartScope> forward;
+    parts.BeginForward(&forward);
+    CHECK(!forward.has_value());
+  }
+  parts.Close();
 }
 
 TEST_CASE("a CUDA tensor is shown with its device and the current stream of that device") {

@@ -24,10 +24,11 @@ _passes = BackwardPasses()
 class InnerParts:
     """Measures these parts of the steps that a plan collects, on the training thread and the autograd threads.
 
-    Hooks on the roots of the model, the wrapper of the autograd engine and those of collectives exist only during
-    collected steps. A model in CPU memory is timed by the clock of the monitor. A model on one CUDA device is timed by
-    events on its stream, which are read when they are over, in a later step. Parts of other models are absent, as is
-    the part of a call that is not seen.
+    Hooks on the roots of the model and the wrapper of the autograd engine exist only during collected steps. Those of
+    collectives exist from the first collected step to the end of the plan, because putting them on and off takes longer
+    than their calls: in other steps they check a flag. A model in CPU memory is timed by the clock of the monitor. A
+    model on one CUDA device is timed by events on its stream, which are read when they are over, in a later step. Parts
+    of other models are absent, as is the part of a call that is not seen.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ class InnerParts:
         for root in self._roots:
             self._guard("installing a hook on the root of the model", lambda: self._hang(root))  # noqa: B023
         _passes.add(self)
-        if self._ranks > 1:
+        if self._ranks > 1 and self._tap is None:
             self._wrap_operators()
 
     def _hang(self, root: torch.nn.Module) -> None:
@@ -200,12 +201,6 @@ class InnerParts:
         self._enter = None
         self._running.clear()
         _passes.discard(self)
-        if self._tap is not None:
-            self._tap.remove()
-            self._tap = None
-        if self._gone is not None:
-            self._gone.detach()
-            self._gone = None
         for _, handles in reversed(self._handles):
             for handle in reversed(handles):
                 self._guard("taking off a hook", lambda: handle.remove())  # noqa: B023
@@ -214,6 +209,12 @@ class InnerParts:
     def remove(self) -> None:
         """Remove everything. Safe to call twice."""
         self._take_off()
+        if self._tap is not None:
+            self._tap.remove()
+            self._tap = None
+        if self._gone is not None:
+            self._gone.detach()
+            self._gone = None
 
 
 def waiting_of(parts: InnerParts) -> tuple[Callable[[], int | None], Callable[[int | None], None]]:
