@@ -239,9 +239,9 @@ def test_call_stacks_are_recorded(tmp_path: Path) -> None:
     job = _Job()
     monitor = _watched(job, _write(tmp_path, stack_info=True, **_ALL))
     job.step()
-    assert monitor._watch.flush()
-    assert Path(__file__).name in (Path(monitor.tensorboard_dir) / "stack_info.csv").read_text()
-    monitor._watch.close()
+    directory = Path(monitor.tensorboard_dir)
+    monitor._watch.close()  # waits for the file
+    assert Path(__file__).name in (directory / "stack_info.csv").read_text()
 
 
 def test_graph_mode_is_refused_in_words_and_training_goes_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
