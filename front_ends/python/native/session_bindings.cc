@@ -228,6 +228,12 @@ void BindSession(nb::module_& m) {
       .def_prop_ro("collecting", &Session::collecting)
       .def_prop_ro("wanted_modules", [](const Session& s) { return s.wanted().modules; })
       .def_prop_ro("wanted_gradients", [](const Session& s) { return s.wanted().gradients; })
+      .def(
+          "wants_gradients_of",
+          [](const Session& s, size_t i) {
+            return s.module(i)->sites().any_grad() || s.context().structure != nullptr;
+          },
+          "module"_a, "Return whether the gradients of this module's inputs or outputs are wanted.")
       .def("before_forward", [](const Session& s, size_t i) { return BeforeForward{s.module(i)}; })
       .def("after_forward", [](const Session& s, size_t i) { return AfterForward{s.module(i)}; })
       .def("reads_incoming", [](const Session& s, size_t i) { return s.parameter(i)->ReadsIncoming(); })

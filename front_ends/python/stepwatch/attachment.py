@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
-from stepwatch.auxiliary_capture import AuxiliaryCapture, TrainingStopRequested
+from stepwatch.auxiliary_capture import AuxiliaryCapture
 from stepwatch.distributed.communication import watchable_operators
 from stepwatch.frameworks.fsdp1_flat import FlatParts
 from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter, Sharing
@@ -24,6 +24,7 @@ from stepwatch.optimizers.step_clock import StepClock, StepEvents
 from stepwatch.reporting.allocator_numbers import AllocatorNumbers, cuda_device_of
 from stepwatch.reporting.inner_parts import InnerParts
 from stepwatch.reporting.reporter import Reporter
+from stepwatch.training_stop import TrainingStopRequested
 
 if TYPE_CHECKING:
     import torch

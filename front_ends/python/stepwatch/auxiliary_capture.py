@@ -14,19 +14,14 @@ from stepwatch.features.feature_hooks import FeatureHooks
 from stepwatch.hooks.stack_info import StackBook
 from stepwatch.optimizers.update_ratios import UpdateRatios
 from stepwatch.reporting.inner_parts import InnerParts, waiting_of
+from stepwatch.training_stop import COMMUNICATION_EXIT, STRUCTURE_EXIT, TrainingStopRequested
 
 if TYPE_CHECKING:
     import torch
     from stepwatch.frameworks.optimizer_adapter import OptimizerAdapter
     from stepwatch.hooks.model_index import ModelIndex
 
-STRUCTURE_EXIT = "exit after first monitor step when print model struct"
-COMMUNICATION_EXIT = "exit after first step when print cc stack"
 _INFO = 1
-
-
-class TrainingStopRequested(Exception):
-    """Ends the run after print_struct or cc_log_only, as in msProbe; users may catch it as Exception."""
 
 
 class AuxiliaryCapture:

@@ -69,8 +69,8 @@ class TrainerMon(KeptInModels):
         self.process_group = process_group
         self.params_have_main_grad = params_have_main_grad
         self.dynamic_enable = os.environ.get("DYNAMIC_MONITOR", "false").lower() == "true"
-        self.rank, self._world_size = rank_and_world_size()
-        self.pp_stage, self.group_mates = stage_and_mates(process_group)
+        self.rank, self._world_size = self._place_in_job()
+        self.pp_stage, self.group_mates = self._stage_and_mates(process_group)
         self.output_base_dir = os.environ.get("MONITOR_OUTPUT_DIR", "./monitor_output")
         self.micro_batch_number = 1
         self.optimizer_trans: Any = None
@@ -80,6 +80,28 @@ class TrainerMon(KeptInModels):
         self._ops: list[str] | None = None
         if not self.dynamic_enable:
             _core.check_config(os.fsencode(self.config_file_path))
+
+    # --- the parts that depend on the framework, for a derived class ---
+
+    @staticmethod
+    def _place_in_job() -> tuple[int, int]:
+        return rank_and_world_size()
+
+    @staticmethod
+    def _stage_and_mates(process_group: Any) -> tuple[int, list[int]]:
+        return stage_and_mates(process_group)
+
+    @staticmethod
+    def _new_watch(config: str, **options: Any) -> Watch:
+        return _TrainerMonWatch(config, **options)
+
+    @staticmethod
+    def _metrics_of(values: dict[str, Any], statistics: Sequence[str]) -> dict[str, Any]:
+        return metrics_of(values, statistics)
+
+    @staticmethod
+    def _statistics_of(tensor: Any, names: tuple[str, ...]) -> dict[str, Any]:
+        return statistics_of(tensor, names)
 
     def _of_copies(self) -> dict[str, Any]:
         return {"_watch": None, "optimizer_trans": None, "process_group": self.process_group}
@@ -116,7 +138,7 @@ class TrainerMon(KeptInModels):
             self._watch.attach(model, optimizer)
             return
         self.micro_batch_number = self._at_least("grad_acc_steps", grad_acc_steps, 1)
-        monitor = _TrainerMonWatch(
+        monitor = self._new_watch(
             self._config_path,
             dynamic=self.dynamic_enable,
             grad_acc_steps=self.micro_batch_number,
@@ -240,7 +262,7 @@ class TrainerMon(KeptInModels):
             return {}
         found = self._watch.tagged(kind)
         statistics = next((list(values) for _, values in found if values), self.ops)
-        return {tag: metrics_of(values, statistics) for tag, values in found}
+        return {tag: self._metrics_of(values, statistics) for tag, values in found}
 
     def adhoc_check(
         self, target_tensor: Any, module_name: str, tensor_name: str, rank_list: Sequence[int], ops_list: Sequence[str]
@@ -260,7 +282,7 @@ class TrainerMon(KeptInModels):
         if rank_list and self.rank not in rank_list:
             return
         rank = f"/rank{self.rank}" if self._world_size > 1 else ""
-        self.adhoc_metrics[f"{module_name}{rank}/{tensor_name}"] = statistics_of(target_tensor, tuple(ops_list))
+        self.adhoc_metrics[f"{module_name}{rank}/{tensor_name}"] = self._statistics_of(target_tensor, tuple(ops_list))
 
     @staticmethod
     def generate_cc_metrics(cc_name: str, cc_tensor: Any) -> dict[str, dict[str, Any]]:

@@ -7,14 +7,14 @@ import copy
 import itertools
 import multiprocessing.util
 import os
+import sys
 import weakref
 from collections.abc import Sequence
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from stepwatch import _core
-from stepwatch.attachment import Attachment
-from stepwatch.distributed.job_store import find_job_store
+from stepwatch.distributed.job_store import JobStore, find_job_store
 from stepwatch.distributed.ranks import rank_and_world_size, writes_reduced_gradient
 from stepwatch.frameworks.optimizer_adapter import Sharing
 from stepwatch.kept_in_models import ClosedSession, KeptInModels
@@ -103,14 +103,12 @@ class Watch(KeptInModels):
         clock: Any = None,
         peak_flops: float | None = None,
     ) -> None:
-        import torch
-
-        if clock is not None and clock != BY_HAND and not callable(getattr(clock, "step", None)):
+        if clock is not None and clock != BY_HAND and not self._may_be_clock(clock):
             raise TypeError(f'clock should be an optimizer or "{BY_HAND}", found {clock!r}')
-        self.rank, self.world_size = rank_and_world_size()
-        self._store = find_job_store()
+        self.rank, self.world_size = self._place_in_job()
+        self._store = self._find_job_store()
         self._session = _core.make_session(
-            torch,
+            self._tensor_library(),
             # Absolute, since the program may change its directory during the run.
             config_path=os.fsencode(os.path.abspath(config)),
             dynamic=dynamic,
@@ -128,6 +126,42 @@ class Watch(KeptInModels):
             store=None if self._store is None else self._store.queue,
             store_prefix="" if self._store is None else self._store.prefix,
         )
+        own = weakref.ref(self)  # weak: the monitor's parts must not keep it alive
+        peak = PeakRate(peak_flops, lambda: _device_of(own()))
+        self.reporter = Reporter(self._session, lambda: _learning_rate_of(own()), peak)
+        self._attachment = self._make_attachment(tp_group, dp_group, clock)
+        # The wrapper on the optimizer keeps the monitor alive as long as the model, so the caller need not.
+        self._attachment.owner = self
+        if self._store is not None:
+            weakref.finalize(self, self._store.close).atexit = False  # its thread must end before the interpreter
+        self._beside = beside
+        self._number = next(_numbers)
+        _open.add(self)
+        _exceptions.install()
+        _close_when_a_forked_process_ends()
+
+    # --- the parts that depend on the framework, for a derived class ---
+
+    @staticmethod
+    def _may_be_clock(optimizer: Any) -> bool:
+        return callable(getattr(optimizer, "step", None))
+
+    @staticmethod
+    def _place_in_job() -> tuple[int, int]:
+        return rank_and_world_size()
+
+    @staticmethod
+    def _find_job_store() -> JobStore | None:
+        return find_job_store()
+
+    def _tensor_library(self) -> ModuleType:
+        import torch
+
+        return torch
+
+    def _make_attachment(self, tp_group: Any, dp_group: Any, clock: Any) -> Any:
+        from stepwatch.attachment import Attachment  # needs torch
+
         writes_reduced = None
         if tp_group is not None or dp_group is not None:
 
@@ -139,19 +173,7 @@ class Watch(KeptInModels):
                     sharing.holders,
                 )
 
-        own = weakref.ref(self)  # weak: the monitor's parts must not keep it alive
-        peak = PeakRate(peak_flops, lambda: _device_of(own()))
-        self.reporter = Reporter(self._session, lambda: _learning_rate_of(own()), peak)
-        self._attachment = Attachment(self._session, self.reporter, writes_reduced, self.rank, self.world_size, clock)
-        # The wrapper on the optimizer keeps the monitor alive as long as the model, so the caller need not.
-        self._attachment.owner = self
-        if self._store is not None:
-            weakref.finalize(self, self._store.close).atexit = False  # its thread must end before the interpreter
-        self._beside = beside
-        self._number = next(_numbers)
-        _open.add(self)
-        _exceptions.install()
-        _close_when_a_forked_process_ends()
+        return Attachment(self._session, self.reporter, writes_reduced, self.rank, self.world_size, clock)
 
     def _of_copies(self) -> dict[str, Any]:
         closed = ClosedSession()
@@ -371,13 +393,24 @@ def watch(
     >>> with stepwatch.watch(model, [muon, adamw], config="config.json"):  # doctest: +SKIP
     ...     train()
     """
-    monitor = Watch(config, **options)
+    monitor = _class_for(model)(config, **options)
     try:
         monitor.attach(model, optimizer)
     except Exception:
         monitor.close()
         raise
     return monitor
+
+
+def _class_for(model: Any) -> type[Watch]:
+    """Return the class of monitors for a model of torch or of MindSpore."""
+    first = model[0] if isinstance(model, (list, tuple)) and model else model
+    cell = getattr(getattr(sys.modules.get("mindspore"), "nn", None), "Cell", None)
+    if cell is None or not isinstance(first, cell):
+        return Watch
+    from stepwatch.mindspore.cell_watch import CellWatch
+
+    return CellWatch
 
 
 def _learning_rate_of(monitor: Watch | None) -> float | None:

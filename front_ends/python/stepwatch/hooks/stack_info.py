@@ -39,6 +39,17 @@ class StackBook:
         """
         return _StackHook(self._stacks, name)
 
+    def keep(self, name: str, depth: int) -> None:
+        """Keep the current stack of a module.
+
+        Parameters
+        ----------
+        name : str
+        depth : int
+            Innermost frames to leave out, beginning with the caller's.
+        """
+        self._stacks[name] = _frames_from(depth + 1)
+
     def rows(self) -> list[tuple[str, str]]:
         """Return the call stacks of the modules.
 

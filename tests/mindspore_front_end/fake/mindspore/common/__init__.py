@@ -1,0 +1,5 @@
+"""Internal parts."""
+
+from . import api
+
+__all__ = ["api"]
