@@ -23,8 +23,9 @@ constexpr KeyRule<CcDistribution> kInsideCc[] = {
       R"("type": "array", "items": {"type": "string"})"},
      ReadCodeLines},
     Bool<&CcDistribution::cc_pre_hook, CcDistribution>("cc_pre_hook", "watches the tensors before each call as well"),
-    Bool<&CcDistribution::cc_log_only, CcDistribution>(
-        "cc_log_only", "collects no tensors: rank 0 logs the call stacks of the operators, then the run ends"),
+    Bool<&CcDistribution::cc_log_only, CcDistribution>("cc_log_only",
+                                                       "collects no tensors: rank 0 logs the call stacks of the "
+                                                       "operators, each with dtype and group, then the run ends"),
 };
 
 Status ReadCcDistribution(const Field& field, Notes& notes, Config& config) {

@@ -101,3 +101,4 @@ def test_only_logging_prints_the_stacks_once_and_ends_every_rank(tmp_path: Path)
     found = json.loads(stacks[0])
     assert set(found) == {"all_reduce", "all_gather", "send"}
     assert any("<string>" in frame or "<module>" in frame for frame in found["send"][0])
+    assert found["all_reduce"][0][-1] == "dtype torch.float32; group of 2 ranks: 0, 1"

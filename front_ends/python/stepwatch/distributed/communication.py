@@ -41,6 +41,7 @@ OPERATORS = (
     "reduce_scatter_single",
 )
 _POINT_TO_POINT = ("isend", "irecv")
+_RANKS_SHOWN = 16  # of a group, in a log line
 
 
 def watchable_operators() -> list[str]:
@@ -167,7 +168,10 @@ class CommunicationTap:
         self._patches.remove()
 
     def stacks(self) -> dict[str, list[list[str]]]:
-        """Return the distinct call stacks of each operator (with `log_only`), as lists of frames."""
+        """Return the distinct call stacks of each operator (with `log_only`), as lists of frames.
+
+        The last entry of a list is the dtype of the tensors and the ranks of the group.
+        """
         return self._sites.stacks()
 
     # --- wrappers ---
@@ -243,13 +247,29 @@ class CommunicationTap:
 
     def _before_call(self, index: int, values: tuple[Any, ...]) -> list[torch.Tensor]:
         outside = self._c10d.GroupMember.NON_GROUP_MEMBER
-        if any(value is outside for value in values) or not self._sites.wants(self.operators[index]):
+        if any(value is outside for value in values):
+            return []
+        if not self._sites.wants(self.operators[index], lambda: self._description(values)):
             return []
         tensors = list(self._tensors(values))
         if self._before:
             for position, tensor in enumerate(tensors):
                 self._observe(index, False, position, tensor)
         return tensors
+
+    def _description(self, values: tuple[Any, ...]) -> str:
+        dtypes = dict.fromkeys(str(tensor.dtype) for tensor in self._tensors(values))
+        ranks = self._c10d.get_process_group_ranks(self._group_of(values))
+        shown = ", ".join(map(str, ranks[:_RANKS_SHOWN])) + (", ..." if len(ranks) > _RANKS_SHOWN else "")
+        return f"dtype {', '.join(dtypes) or 'none'}; group of {len(ranks)} ranks: {shown}"
+
+    def _group_of(self, values: tuple[Any, ...]) -> Any:
+        for value in values:
+            for item in value if isinstance(value, (list, tuple)) else (value,):
+                group = item.group if isinstance(item, self._c10d.P2POp) else item
+                if isinstance(group, self._c10d.ProcessGroup):
+                    return group
+        return self._c10d.GroupMember.WORLD
 
     def _tensors(self, values: tuple[Any, ...]) -> Iterator[torch.Tensor]:
         for value in values:

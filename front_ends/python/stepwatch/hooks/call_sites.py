@@ -45,13 +45,15 @@ class CallSites:
                     f"it is not a valid regular expression and matches no call ({error})",
                 )
 
-    def wants(self, name: str) -> bool:
+    def wants(self, name: str, describe: Callable[[], str] | None = None) -> bool:
         """Return whether the current call is selected.
 
         Parameters
         ----------
         name : str
             Name of the called function.
+        describe : callable, optional
+            Returns a text about the call, which a kept stack has after its frames; stacks with different texts differ.
         """
         if self._all and not self._keep:
             return True
@@ -59,7 +61,7 @@ class CallSites:
         if self._keep:
             known = self._stacks.setdefault(name, {})
             if len(known) < _STACKS_MAX:
-                known[frames] = None
+                known[(*frames, describe()) if describe is not None else frames] = None
             return False
         text = ";".join(frames)[:_TEXT_MAX]
         return any(pattern.search(text) for pattern in self._patterns)
