@@ -29,10 +29,10 @@ struct ProvisionOptions {
   std::string email, email_from, smtp;             // smtp: HOST:PORT
   std::string slack;                               // channel
   bool has_pagerduty = false;
-  std::vector<std::string> teams;  // COMPONENT=ADDRESS
-  std::string grafana;             // URL, for links in alerts
-  std::string runbook;             // URL, to which the name of the alert is added
-  std::string watchdog;            // URL of a dead man's switch; empty: stepwatchd is one
+  std::vector<std::string> teams;                // COMPONENT=ADDRESS
+  std::string grafana;                           // URL, for links in alerts
+  std::string runbook;                           // URL, to which the name of the alert is added
+  std::string watchdog;                          // URL of a dead man's switch; empty: stepwatchd is one
   std::string logs = "/var/log/training/*.log";  // the files of logs that agents read
   std::string syslog = "127.0.0.1:5514";         // HOST:PORT where stepwatchd accepts syslog
   std::string elasticsearch = "https://127.0.0.1:9200";
