@@ -350,6 +350,15 @@ std::string StacksLine(const WhyFacts& facts) {
   return kind == "stuck" ? "no stacks collected" : "";
 }
 
+// The first line of the logs that shows the cause.
+std::string LogLine(const Json& incident) {
+  const Json& line = Part(incident, "log_line");
+  const std::string text = Text(line, "text");
+  if (text.empty()) return "";
+  const int64_t rank = Whole(line, "rank");
+  return (rank >= 0 ? fmt::format("rank {}: ", rank) : std::string()) + text + " (" + Text(line, "source") + ")";
+}
+
 std::string ChangedLine(const ChangesBefore& changes) {
   std::vector<std::string> all = changes.lines;
   if (!changes.unknown.empty()) all.push_back("edits unknown: " + changes.unknown);
@@ -370,6 +379,7 @@ void AddWorst(const WhyFacts& facts, double now, WhyScreen* screen) {
                                                                                 : facts.layer.text);
   screen->Add("changed", ChangedLine(facts.changes), 4);
   screen->Add("evidence", base::Joined(EvidenceText(incident), "; "), kEvidenceLinesMax);
+  screen->Add("log", LogLine(incident), 3);
   screen->Add("stacks", StacksLine(facts));
   screen->Add("said", ReportedBy(incident), 2);
   screen->Add("next", std::string(kind.advice), 4);

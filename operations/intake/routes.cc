@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "operations/intake/answer_logs.h"
+#include "operations/intake/cause_line.h"
 #include "operations/intake/gather_performance.h"
 #include "operations/intake/json_answers.h"
 #include "operations/intake/service.h"
@@ -55,8 +56,11 @@ struct RouteCall {
 };
 
 Json IncidentNow(Service* service, const StoredIncident& each) {
-  return IncidentAnswer(each.incident, each.acknowledgement,
-                        service->incidents().SilenceOf(each.incident, service->t()));
+  Json json =
+      IncidentAnswer(each.incident, each.acknowledgement, service->incidents().SilenceOf(each.incident, service->t()));
+  const LogEvents* events = service->log_events();
+  json["log_line"] = events == nullptr ? Json() : CauseLine(*events, each.incident);
+  return json;
 }
 
 size_t CharactersIn(const std::string& text) {

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import pytest
 
+from command_line import stepwatch
 from stepwatchd_process import NO_JOBS, Stepwatchd, beat, start
 
 PATTERN = "{run}/rank_{rank}.log"
@@ -98,6 +99,13 @@ def test_an_exception_in_a_log_is_opened_with_its_rank_and_ends_the_run(tmp_path
         found = incident(daemon, "exception")
         assert (found["ranks"], found["since_step"]) == ([1], 40)
         assert found["evidence"]["type"] == "ValueError" and "4096 tokens" in found["evidence"]["message"]
+        assert found["log_line"]["rank"] == 1 and found["log_line"]["source"] == f"{job.place}/rank_1.log"
+        why = stepwatch("why", "r1", "--stepwatchd", daemon.socket).stdout
+        assert "rank 1: ValueError: sequence 17" in why
+        records = stepwatch("logs", "r1", "--rank", "1", "--severity", "error", "--stepwatchd", daemon.socket).stdout
+        assert "4096 tokens" in records
+        steps = stepwatch("logs", "r1", "--grep", "Step 40:", "--stepwatchd", daemon.socket).stdout
+        assert steps.count("Step 40:") == RANKS
         job.close()
         daemon.until(lambda: daemon.get("/v1/runs/r1")["end_reason"] == "error")
 

@@ -103,13 +103,12 @@ def report(outcome: Outcome) -> list[str]:
     if outcome.incident is None:
         return [f"  NOT REPORTED as {outcome.fault.kind}; reported: {', '.join(outcome.kinds) or 'nothing'}"]
     incident = outcome.incident
-    evidence = incident["evidence"]
     lines = [
         f"  {incident['severity']}: {incident['incident']}, {culprits(incident['ranks'])}, "
         f"last good step {incident['since_step']}, reported {seconds(outcome.delay)} after the step before the fault"
     ]
-    if line := evidence.get("log_line"):
-        lines.append(f"  first line of the cause: {line}")
+    if line := incident.get("log_line"):
+        lines.append(f"  first line of the cause: {line['text']}")
     return lines
 
 
