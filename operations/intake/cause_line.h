@@ -7,8 +7,8 @@
 
 namespace stepwatch::operations {
 
-// Of the kept records around the opening of the incident, the most likely first cause across ranks; without an anomaly,
-// the first exception. Members: t, rank, source, text, anomaly. Null if there is none.
+// The most likely first cause across ranks among the kept records around the opening of the incident; without an
+// anomaly, the first exception. Members: t, rank, source, text, anomaly. Null if there is none.
 Json CauseLine(const LogEvents& events, const Incident& incident);
 
 }  // namespace stepwatch::operations
