@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_request_is_in_its_answer(tmp_path: Path) -> None:
         for body, status in (("plain text", 400), ("[", 400), ("x" * (9 << 20), 413)):
             assert running.ask("POST", "/v1/logs", body)[0] == status
         assert running.ask("POST", "/v1/logs?rank=-1", "{}")[0] == 400
-        assert running.ask("GET", "/v1/logs")[0] in (404, 405)
+        assert running.ask("PUT", "/v1/logs")[0] in (404, 405)
         deep = '{"message":"a","x":' + "[" * 100 + "]" * 100 + "}"
         assert running.ask("POST", "/v1/logs", deep)[0] == 400
 
