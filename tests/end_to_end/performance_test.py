@@ -76,13 +76,24 @@ def test_the_page_is_whole_and_has_no_reference_to_anything_outside(daemon: Step
     assert performance("r1", "--html", "report.html").stdout == "wrote report.html\n"
     tags: list[str] = []
     names: list[str] = []
+    boxes: list[list[float]] = []
+    outside: list[str] = []
 
     class Reader(html.parser.HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             tags.append(tag)
             names.extend(name for name, _ in attrs)
+            found = dict(attrs)
+            if box := found.get("viewbox"):
+                boxes.append([float(each) for each in box.split()])
+            for point in (found.get("points") or "").split():
+                x, y = (float(each) for each in point.split(","))
+                left, top, width, height = boxes[-1]
+                if not (left <= x <= left + width and top <= y <= top + height):
+                    outside.append(point)
 
     Reader().feed((tmp_path / "report.html").read_text())
+    assert boxes and not outside
     assert "svg" in tags and "polyline" in tags
     assert not {"script", "link", "img", "iframe"} & set(tags)
     assert not {"src", "href"} & set(names)
