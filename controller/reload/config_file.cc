@@ -88,7 +88,7 @@ void ConfigFile::OnLook(const watch::FileSnapshot& snapshot) {
         FileLost{snapshot.kind == watch::SnapshotKind::kMissing ? EventKind::kMissing : EventKind::kUnreadable});
     return;
   }
-  if (snapshot.sha256 == state.in_file.value_or(state.seen)) {
+  if (!state.has_returned && snapshot.sha256 == state.in_file.value_or(state.seen)) {
     controller.Feed(BytesSeen{snapshot.sha256, EditIntent::kOff});  // no new bytes: the machine ignores the intent
     return;
   }

@@ -45,7 +45,8 @@ struct Stepper {
 
 void Stepper::operator()(const BytesSeen& input) {
   const bool was_lost = std::exchange(state.lost, std::nullopt).has_value();
-  if (FileIsAsItWas(input)) {
+  const bool is_new = std::exchange(state.has_returned, false);
+  if (!is_new && FileIsAsItWas(input)) {
     if (was_lost) actions.push_back(state.refused ? Action(ReportRefused{}) : Action(ReportRestored{}));
     return WriteBackIfDue();
   }
@@ -91,6 +92,7 @@ void Stepper::operator()(const OverrideBytes& input) {
   if (!state.in_file) state.in_file = state.seen;
   if (*state.in_file == input.sha256) state.in_file.reset();
   state.returns = input.returns;
+  state.has_returned = false;
   TakeNew(input.sha256, input.intent);
 }
 
@@ -198,7 +200,7 @@ void Stepper::operator()(const Drained& input) {
   state.draining.erase(plan);
   const bool complete = input.reason == step::EndReason::kTimes || input.reason == step::EndReason::kLimited;
   if (complete && state.in_file && state.returns && state.seen == drained.sha256 && !state.armed && !state.window) {
-    state.in_file.reset();
+    state.has_returned = true;
     actions.push_back(LookAgain{});
     return;
   }

@@ -173,6 +173,7 @@ struct MachineState {
   std::string seen;                    // hash of the bytes seen last, our own write-back included
   std::optional<std::string> in_file;  // `seen` overrides the file, which held these bytes then; empty: unknown
   bool returns = false;                // with `in_file`: see OverrideBytes
+  bool has_returned = false;           // with `in_file`: the content of the file is new, whatever it is
   bool refused = false;                // those bytes were refused
   std::optional<EventKind> lost;       // the file is missing or unreadable since
 

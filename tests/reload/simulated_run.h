@@ -335,7 +335,7 @@ class SimulatedRun {
   void Perform(const PublishStop& order) { slot_ = Pending{0, step_ + 1, order.reason, false}; }
   void Perform(const LookAgain&) {
     passed_on_.clear();
-    MUST(!state_.in_file);
+    MUST(state_.in_file);
   }
   void Perform(const WriteBack& order) {
     ordered_.push_back({order, version_});
