@@ -144,7 +144,7 @@ def test_the_size_of_a_checkpoint_is_what_the_process_writes_in_its_phase(tmp_pa
         (size,) = sizes()
         assert abs(size - (tmp_path / "large.pt").stat().st_size) < 100_000
         assert beats()[-1]["phase"] == "train"
-        # None of these is a checkpoint whose size is known.
+        # The size of these checkpoints stays unknown.
         with stepwatch.phase("eval"):
             torch.save(large, tmp_path / "results.pt")
         with stepwatch.phase("checkpoint"):

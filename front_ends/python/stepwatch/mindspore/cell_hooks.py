@@ -15,7 +15,7 @@ from stepwatch.mindspore.tensors import Call, Library, Tensor, tensors_in
 if TYPE_CHECKING:
     from stepwatch import _core
 
-# What the core asks of a module whose call counts.
+# The core asks these of a module whose call counts.
 _TRAINS = SimpleNamespace(training=True)
 # Limit of calls of one cell whose gradients have not come, for programs that record calls without a backward pass.
 _PENDING_MAX = 4096
