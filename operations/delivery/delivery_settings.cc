@@ -15,8 +15,6 @@ using config::Notes;
 using config::UnknownKeys;
 using Kind = config::JsonValue::Kind;
 
-constexpr size_t kReceiverNameMax = 64;
-
 template <auto member, class T>
 constexpr KeyRule<T> Texts(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
@@ -24,34 +22,16 @@ constexpr KeyRule<T> Texts(std::string_view key) {
           }};
 }
 
-Status ReadNumber(const Field& field, const Notes& notes, double least, double most, std::string_view accepted,
-                  double* out) {
-  if (!field.value.Is(Kind::kInteger) && !field.value.Is(Kind::kFloat))
-    return notes.Refuse(StatusCode::kWrongType, field, accepted);
-  if (!(field.value.number >= least && field.value.number <= most))
-    return notes.Refuse(StatusCode::kOutOfRange, field, accepted);
-  *out = field.value.number;
-  return Status();
-}
-
 Status ReadLanguage(const Field& field, const Notes& notes, std::string* out) {
   if (Status status = config::ReadString(field, notes, R"("en" or "zh")", *out); !status.ok()) return status;
   return *out == "en" || *out == "zh" ? Status() : notes.RefuseWord(StatusCode::kOutOfRange, field, {"en", "zh"});
 }
 
-// A tab divides the parts of keys in the store, and a slash those of paths of requests.
-bool IsName(const std::string& name) {
-  return !name.empty() && name.size() <= kReceiverNameMax && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
-}
-
 constexpr KeyRule<ReceiverSettings> kReceiver[] = {
     {{.key = "name"},
      [](const Field& field, Notes& notes, ReceiverSettings& out) {
-       constexpr std::string_view kAccepted = "a name of 1 to 64 letters, digits, - and _";
-       if (Status status = config::ReadString(field, notes, kAccepted, out.name); !status.ok()) return status;
-       return IsName(out.name) ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+       // A tab divides the parts of keys in the store, and a slash those of paths of requests.
+       return config::ReadName(field, notes, out.name);
      }},
     {{.key = "type"},
      [](const Field& field, Notes& notes, ReceiverSettings& out) {
@@ -80,13 +60,14 @@ constexpr KeyRule<ReceiverSettings> kReceiver[] = {
     {{.key = "per_minute"},
      [](const Field& field, Notes& notes, ReceiverSettings& out) {
        double number = 0;
-       Status status = ReadNumber(field, notes, 0, 6000, "0 to 6000 messages per minute; 0 is no limit", &number);
+       Status status =
+           config::ReadNumber(field, notes, {0, 6000}, "0 to 6000 messages per minute; 0 is no limit", number);
        out.per_minute = number;
        return status;
      }},
     {{.key = "lasts_seconds"},
      [](const Field& field, Notes& notes, ReceiverSettings& out) {
-       return ReadNumber(field, notes, 30, 86400, "a number of seconds from 30 to 86400", &out.lasts_seconds);
+       return config::ReadNumber(field, notes, {30, 86400}, "a number of seconds from 30 to 86400", out.lasts_seconds);
      }},
 };
 
@@ -194,12 +175,12 @@ constexpr KeyRule<DeliverySettings> kDelivery[] = {
     config::Text<&DeliverySettings::watchdog_url_file, DeliverySettings>("watchdog_url_file"),
     {{.key = "watchdog_seconds"},
      [](const Field& field, Notes& notes, DeliverySettings& out) {
-       return ReadNumber(field, notes, 1, 86400, "a number of seconds from 1 to 86400", &out.watchdog_seconds);
+       return config::ReadNumber(field, notes, {1, 86400}, "a number of seconds from 1 to 86400", out.watchdog_seconds);
      }},
     {{.key = "watchdog_expected_seconds"},
      [](const Field& field, Notes& notes, DeliverySettings& out) {
-       return ReadNumber(field, notes, 0, 604800, "a number of seconds up to 604800, or 0 for none",
-                         &out.watchdog_expected_seconds);
+       return config::ReadNumber(field, notes, {0, 604800}, "a number of seconds up to 604800, or 0 for none",
+                                 out.watchdog_expected_seconds);
      }},
 };
 

@@ -17,23 +17,12 @@ using config::Notes;
 using config::UnknownKeys;
 using Kind = config::JsonValue::Kind;
 
-constexpr size_t kNameBytesMax = 64;
 constexpr size_t kArgumentsMax = 32;
-constexpr std::string_view kName = "a name of 1 to 64 letters, digits, - and _";
-
-bool IsName(std::string_view name) {
-  return !name.empty() && name.size() <= kNameBytesMax && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
-}
 
 template <auto member, class T>
 constexpr KeyRule<T> Name(std::string_view key) {
-  return {{.key = key}, [](const Field& field, Notes& notes, T& out) {
-            std::string& name = out.*member;
-            if (Status status = config::ReadString(field, notes, kName, name); !status.ok()) return status;
-            return IsName(name) ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kName);
-          }};
+  return {{.key = key},
+          [](const Field& field, Notes& notes, T& out) { return config::ReadName(field, notes, out.*member); }};
 }
 
 template <auto member, int64_t least, int64_t most, class T>
@@ -43,20 +32,10 @@ constexpr KeyRule<T> Whole(std::string_view key) {
           }};
 }
 
-Status ReadNumber(const Field& field, const Notes& notes, double least, double most, std::string_view accepted,
-                  double* out) {
-  if (!field.value.Is(Kind::kInteger) && !field.value.Is(Kind::kFloat))
-    return notes.Refuse(StatusCode::kWrongType, field, accepted);
-  if (!(field.value.number >= least && field.value.number <= most))
-    return notes.Refuse(StatusCode::kOutOfRange, field, accepted);
-  *out = field.value.number;
-  return Status();
-}
-
 template <auto member>
 constexpr KeyRule<Rule> Seconds(std::string_view key) {
   return {{.key = key}, [](const Field& field, Notes& notes, Rule& out) {
-            return ReadNumber(field, notes, 0, 604800, "a number of seconds from 0 to 604800", &(out.*member));
+            return config::ReadNumber(field, notes, {0, 604800}, "a number of seconds from 0 to 604800", out.*member);
           }};
 }
 
@@ -189,7 +168,7 @@ constexpr KeyRule<Rule> kRule[] = {
     {{.key = "power_percent"},
      [](const Field& field, Notes& notes, Rule& out) {
        double percent = 0;
-       Status status = ReadNumber(field, notes, 10, 100, "10 to 100 percent of the default limit", &percent);
+       Status status = config::ReadNumber(field, notes, {10, 100}, "10 to 100 percent of the default limit", percent);
        out.power_ratio = percent / 100;
        return status;
      }},

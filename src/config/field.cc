@@ -145,4 +145,22 @@ Status ReadInteger(const Field& field, const Notes& notes, IntegerRange range, i
   return Status();
 }
 
+Status ReadNumber(const Field& field, const Notes& notes, NumberRange range, std::string_view accepted, double& out) {
+  if (!field.value.Is(JsonValue::Kind::kInteger) && !field.value.Is(JsonValue::Kind::kFloat))
+    return notes.Refuse(StatusCode::kWrongType, field, accepted);
+  if (!(field.value.number >= range.least && field.value.number <= range.most))
+    return notes.Refuse(StatusCode::kOutOfRange, field, accepted);
+  out = field.value.number;
+  return Status();
+}
+
+Status ReadName(const Field& field, const Notes& notes, std::string& out) {
+  constexpr std::string_view kAccepted = "a name of 1 to 64 letters, digits, - and _";
+  if (Status status = ReadString(field, notes, kAccepted, out); !status.ok()) return status;
+  const bool is_name = !out.empty() && out.size() <= 64 && std::all_of(out.begin(), out.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+  return is_name ? Status() : notes.Refuse(StatusCode::kOutOfRange, field, kAccepted);
+}
+
 }  // namespace stepwatch::config

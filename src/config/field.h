@@ -95,6 +95,14 @@ struct IntegerRange {
   int64_t most = std::numeric_limits<int64_t>::max();
 };
 Status ReadInteger(const Field& field, const Notes& notes, IntegerRange range, int64_t& out);
+struct NumberRange {
+  double least;
+  double most;
+};
+// An integer or another number; faults as those of ReadInteger.
+Status ReadNumber(const Field& field, const Notes& notes, NumberRange range, std::string_view accepted, double& out);
+// A name of 1 to 64 letters, digits, - and _.
+Status ReadName(const Field& field, const Notes& notes, std::string& out);
 
 // One key of an object that is read into a T: the row from which the parser, the schema and the tables of
 // docs/use/config.md are made.
